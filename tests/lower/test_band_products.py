@@ -240,3 +240,78 @@ def test_random_bands_of_bands_are_right_and_linear_in_the_rows(seed: int) -> No
     for n in (0, 1, 2, 7):
         agrees(f, n, random.Random(n))
     grows_linearly(f)
+
+
+B = "let b = gen i:n, j:n. [-1 <= i - j <= 1] * sin(x[i] + y[j]) in"
+AT_DATA = {
+    "rows": f"{B} gen i:n. sum j:n. b[t[i], j] * x[j]",
+    "columns": f"{B} gen i:n. sum j:n. b[j, t[i]] * x[j]",
+    "rows and columns": f"{B} gen i:n. sum j:n. b[t[i], s[j]] * x[j]",
+    "a quadratic form": f"{B} sum i:n, j:n. b[t[i], j] * x[j] * x[i]",
+    "of a product of bands": f"{B} let c = gen i:n, j:n. sum k:n. b[i, k] * b[k, j] in "
+    "gen i:n. sum j:n. c[t[i], j] * x[j]",
+    "of weights": "gen i:n. sum j:n. [-2 <= t[i] - j <= 2] * w[t[i] - j + 2, j] * x[j]",
+}
+
+
+def at_data(program: str) -> tl.Function:
+    return tl.parse(f"f(t: [n]idx(n), s: [n]idx(n), x: [n]R, y: [n]R, w: [5][n]R) = {program}")
+
+
+@pytest.mark.parametrize("name", AT_DATA)
+def test_bands_are_read_at_data_rows_in_proportion_to_their_width(name: str) -> None:
+    f = at_data(AT_DATA[name])
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f, least=1024)
+
+
+def test_a_function_of_both_in_a_window_at_data_is_computed_in_the_window_alone() -> None:
+    f = at_data("gen i:n. sum j:n. [t[i] - 3 <= j <= t[i]] * sin(x[t[i]] + y[j]) * x[j]")
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f, derived=False)
+
+
+def a_band_at_data(rng: random.Random) -> str:
+    """A band, or what is made of one, that is read at data rows, columns or both, in a sum."""
+    low, width = rng.randint(-3, 1), rng.randint(1, 4)
+    where = f"{low} <= i - j < {low + width}"
+    value = rng.choice(["sin(x[i] + y[j])", "x[i] * sin(y[j])", "exp(x[i] - y[j])", "w[0, i] + x[j]"])
+    lets = f"let b = gen i:n, j:n. [{where}] * {value} in"
+    row, column = rng.choice(
+        [("t[i]", "j"), ("i", "t[j]"), ("j", "t[i]"), ("t[j]", "i"), ("t[i]", "s[j]"), ("s[j]", "i")]
+    )
+    term = f"b[{row}, {column}] * {rng.choice(['x[j]', 'y[j]', 'x[j] * x[i]'])}"
+    return f"{lets} {rng.choice(['gen i:n. sum j:n. ', 'sum i:n, j:n. '])}{term}"
+
+
+@pytest.mark.parametrize("seed", one_in(12, range(48)))
+def test_random_bands_at_data_rows_are_right_and_linear_in_the_rows(seed: int) -> None:
+    f = at_data(a_band_at_data(random.Random(seed)))
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f, least=1024)
+
+
+TRIANGLE = "let d = gen i:n, j:n. [j <= i] * x[i] * y[j] in"
+DIAGONALS = {
+    "added": f"{TRIANGLE} (sum i:n. d[i, i]) + (sum i:n, j:n, k:n. d[i, j] * d[k, j] * x[k])",
+    "squared": f"{TRIANGLE} (sum i:n. d[i, i]^2) + (sum i:n, j:n, k:n. d[i, j] * d[k, j] * x[k])",
+    "and a triangle": "let d = gen i:n, j:n. [i = j] * x[i] + [j <= i] * y[i] * w[0, j] in "
+    "sum i:n, j:n, k:n. d[i, j] * d[k, j] * x[k]",
+    "and an outer product": "let d = gen i:n, j:n. x[i] * y[j] + [i = j] * y[i] in "
+    "gen i:n. d[i, i] * sum j:n, k:n. d[i, j] * d[k, j] * x[k]",
+    "of an outer product and a triangle": "let d = gen i:n, j:n. x[i] * y[j] + [j <= i] * y[j] in "
+    "gen i:n. d[i, i] * sum j:n, k:n. d[i, j] * d[k, j] * x[k]",
+    "of a group": "let d = gen i:n, j:n. [t[j] = t[i]] * x[i] * y[j] in "
+    "gen i:n. d[i, i] * sum j:n, k:n. d[i, j] * d[k, j] * x[k]",
+}
+
+
+@pytest.mark.parametrize("name", DIAGONALS)
+def test_diagonals_beside_triangles_of_products_are_no_arrays_of_pairs(name: str) -> None:
+    f = at_data(DIAGONALS[name])
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f, least=2048)

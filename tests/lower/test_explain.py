@@ -20,6 +20,7 @@ EXAMPLES = {
     "group": "f(E: rel(n, k), a: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [E(i, a[j])] * x[j]",
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
     "one point or another": "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. sum j:n. [j = k[i] or j = l[i]] * x[j]",
+    "separate": "f(p: [n]idx(m), x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and p[k] = p[i]] * x[j] * y[k]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
     "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and q[j] = q[i]] * x[j]",
@@ -30,11 +31,12 @@ EXAMPLES = {
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. sum k:m. x[i + a, k]",
     "count": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[i]",
     "factor": "f(x: [n]R, y: [n]R) = gen i:n. sum j:n. ([i <= j] * x[j] * y[i] - x[i])",
-    "separate": "f(p: [n]idx(m), x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and p[k] = p[i]] * x[j] * y[k]",
     "prefix sum": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "sums by value": "f(x: [m]R, y: [m]idx(n)) = gen i:n. sum j:m. [i <= y[j]] * x[j]",
     "running sums in groups": "f(p: [n]idx(k), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]",
     "window": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * x[j]",
+    "diagonals that data give": "f(x: [n]R, y: [q]R, a: [q]idx(n)) = "
+    "gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * sin(x[j] + y[i])",
     "chunks": "f(q: [n][d]R, k: [n][d]R, v: [n]R) = gen i:n. sum j:n, a:d. [j <= i] * q[i, a] * k[j, a] * v[j]",
     "nest": "f(x: [n]R, y: [n]R) = sum i:n, j:n. [j <= i] * x[i] * y[j]",
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",
@@ -53,8 +55,10 @@ EXTREMA = {
     "gen i:k. [exists j:m. y[j] = a[i]] * max j:m where y[j] = a[i]. x[j]",
     "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = "
     "gen i:n. max j:n where p[j] = p[i] and q[j] = q[i]. x[j]",
+    "running extrema in groups": "f(p: [n]idx(k), x: [n]R) = gen i:n. max j:n where p[j] = p[i] and j <= i. x[j]",
     "window": "f(x: [n]R) = gen i:n. max j:n where i <= j and j < i + 40. x[j]",
     "running extremum": "f(x: [n]R) = gen i:n. max j:n where i <= j. x[j]",
+    "extremum in an order": "f(t: [n]idx(k), x: [n]R) = gen i:n. max j:n where t[j] <= t[i]. x[j]",
     "slice by slice": "f(x: [n + 5]R) = gen i:n. max j:5. x[i + j]",
     "along an axis": "f(x: [n][m]R) = gen i:n. max j:m. x[i, j]",
 }

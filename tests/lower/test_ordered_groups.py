@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.lower.arrays import meaning
+from tensorlang.lower.emit.library import groups
 from tensorlang.lower.emit.library.groups import (
+    _greater_of_both,
     _group_numbers,
     _group_numbers_of_both,
+    _joined_in_order_of_groups,
+    _numbered,
     _running_in_groups,
-    _running_in_order_of_groups,
     _running_up_to,
+    _sum_of_both,
 )
 from tensorlang.lower.emit.library.relations import _by_place
 from tests.support.growing import agrees, grows_linearly
@@ -168,8 +173,73 @@ def test_running_sums_are_the_same_on_every_machine(strict: bool, backwards: boo
         found = _running_in_groups(values, at, at if asked is at else asked, 5, strict, backwards)
         np.testing.assert_array_equal(np.asarray(found), wanted)
         turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (values, at, asked)]
-        sorted_first = _running_in_order_of_groups(*turned[:2], None if asked is at else turned[2], 5, strict)
+        given = ([turned[0]], turned[1], None if asked is at else turned[2], 5, strict)
+        (sorted_first,) = _joined_in_order_of_groups(_sum_of_both, (0,), *given)
         np.testing.assert_array_equal(np.asarray(sorted_first), np.flip(wanted, 0) if backwards else wanted)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("dims", [(), (3,)])
+def test_running_extrema_are_the_first_ones_on_every_machine(
+    strict: bool, backwards: bool, dims: tuple[int, ...]
+) -> None:
+    rng, n = np.random.default_rng(0), 40
+    values = rng.choice([-np.inf, -1.0, 0.0, 2.0, np.inf, np.nan], (n, *dims), p=[0.2, 0.2, 0.3, 0.2, 0.05, 0.05])
+    values = values.astype(np.float32)
+    mask, (at, other) = rng.random((n, *dims)) < 0.8, rng.integers(0, 5, (2, n))
+    for asked in (at, other):
+        given = (values, mask, at, asked, 5, strict, backwards)
+        wanted = meaning._first_greatest_in_groups(*given, 0)
+        np.testing.assert_array_equal(groups._first_greatest_in_groups(*given, 0), wanted)
+        np.testing.assert_array_equal(groups._greatest_in_groups(*given, 7.0), meaning._greatest_in_groups(*given, 7.0))
+        turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (at, asked)]
+        numbered = [jnp.flip(x, 0) if backwards else jnp.asarray(x) for x in _numbered(values, mask)]
+        order = (turned[0], None if asked is at else turned[1], 5, strict)
+        _, sorted_first = _joined_in_order_of_groups(_greater_of_both, (-np.inf, -1), numbered, *order)
+        np.testing.assert_array_equal(np.maximum(sorted_first, 0), np.flip(wanted, 0) if backwards else wanted)
+    ranks, asked, limits = rng.integers(-4, 9, n), rng.integers(0, 5, 50), rng.integers(-20, 20, 50)
+    given = (values, mask, at, ranks, asked.reshape(5, 10), limits.reshape(5, 10), 5, -4, 8)
+    np.testing.assert_array_equal(groups._first_greatest_up_to(*given, 2), meaning._first_greatest_up_to(*given, 2))
+    np.testing.assert_array_equal(groups._greatest_up_to(*given, 7.0), meaning._greatest_up_to(*given, 7.0))
+
+
+def a_greatest(rng: random.Random) -> str:
+    """A greatest or least value in a group and an order, or the adjoint's question where it is."""
+    group = rng.choice(["p[k] = p[i]", "p[k] = q[i]", "p[k] = i", "p[k] = p[i] and q[k] = q[i]", ""])
+    order = rng.choice(
+        ["k <= i", "k < i", "i <= k", "k + 2 <= i", "t[k] <= t[i]", "t[k] > t[i]", "k <= t[i]", "q[k] < t[i]"]
+    )
+    where = " and ".join(filter(None, [group, order, rng.choice(["", "1 <= k"]) if group else ""]))
+    value = rng.choice(["x[k]", "x[k]", "sin(x[k])", "x[k] * y[k]", "x[t[k]]"])
+    most = f"[exists k:n. {where}] * ({rng.choice(['max', 'min'])} k:n where {where}. {value})"
+    return rng.choice([f"gen i:n. {most}", f"gen i:n. y[i] * {most}", f"sum i:n. sin({most})"])
+
+
+GREATEST = {
+    "up to here": "gen i:n. max k:n where p[k] = p[i] and k <= i. x[k]",
+    "columns": "gen a:3, i:n. max k:n where p[k] = p[i] and i <= k. A[k, a] * x[k]",
+    "of equal ones the first": "gen i:n. max k:n where p[k] = p[i] and t[k] <= t[i]. x[k // 3]",
+    "in an order": "gen i:n. min k:n where t[k] <= t[i]. x[k]",
+    "none for the first": "gen i:n. [exists k:n. p[k] = p[i] and k < i] * max k:n where p[k] = p[i] and k < i. x[k]",
+}
+
+
+@pytest.mark.parametrize("name", GREATEST)
+def test_greatest_values_in_groups_and_orders_are_right_and_grow_with_n(name: str) -> None:
+    f = tl.parse(f"f({PARAMS}) = {GREATEST[name]}")
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f, least=2048)
+
+
+@pytest.mark.parametrize("seed", one_in(8, range(40)))
+def test_random_greatest_values_are_right_and_grow_with_n(seed: int) -> None:
+    rng = random.Random(seed)
+    f = tl.parse(f"f({PARAMS}) = {a_greatest(rng)}")
+    for n in (0, 1, 2, 7):
+        agrees(f, n, rng)
+    grows_linearly(f, least=4096)
 
 
 def test_limits_may_be_anywhere() -> None:

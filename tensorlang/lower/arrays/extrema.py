@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, bracket, guarded, solved
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.extrema_in_order import over_order
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Node, Tuple
 from tensorlang.lower.arrays.masks import mask
@@ -43,6 +44,7 @@ from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.numbered import Several, several, with_numbers
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.arrays.sums.running_in_groups import InOrder, in_groups, in_order
 from tensorlang.lower.arrays.sums.segment_sum import Shared, of_segments, shared
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -240,8 +242,7 @@ def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
 
 
 def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
-    v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found, c.none))
-    return _counted(ctx, v, c.e, c.left[0])
+    return over_points(ctx, c.scope, c.e, found, c.none)
 
 
 def _as_sum(c: Extreme) -> Summation:
@@ -250,24 +251,41 @@ def _as_sum(c: Extreme) -> Summation:
     return Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body)
 
 
+def _in_range(c: Extreme) -> Predicate:
+    """That the index is in the range that its condition leaves."""
+    r = c.left[0]
+    return within(atom_affine(c.e.index) - r.start, r.extent)
+
+
 def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
     return shared(ctx, _as_sum(c))
 
 
 def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
-    e, among = c.e, _as_sum(c)
-    inside = within(atom_affine(e.index) - among.summed[e.index].start, among.summed[e.index].extent)
-    pred = conjunction([inside, *with_numbers(ctx, among, found)])
+    e = c.e
+    pred = conjunction([_in_range(c), *with_numbers(ctx, _as_sum(c), found)])
     return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body), c.none)
 
 
 def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     e, inner = c.e, found.c
-    of_each = type(e)(e.sign, e.index, e.size, conjunction(inner.parts), inner.body)
+    of_each = type(e)(e.sign, e.index, e.size, conjunction([_in_range(c), *inner.parts]), inner.body)
     ranges = {i: r.stop for i, r in c.scope.domain.items() if r.start is ZERO}
     some = project({e.index: e.size}, substitute(e.pred, c.scope.env), ranges) is ALWAYS  # as of each its own
     v = yield from call(extremum(ctx, inner.scope, of_each, None if some else c.none))
     return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
+
+
+def _in_group_and_order(ctx: Context, c: Extreme) -> InOrder | WhyNot:
+    return in_groups(ctx, _as_sum(c))
+
+
+def _in_an_order(ctx: Context, c: Extreme) -> InOrder | WhyNot:
+    return in_order(ctx, _as_sum(c))
+
+
+def _over_order(ctx: Context, c: Extreme, found: InOrder) -> Deep[Value]:
+    return over_order(ctx, _as_sum(c), c.e, found, c.none)
 
 
 def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
@@ -451,6 +469,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         _of_numbers,
     ),
     Strategy(
+        "running extrema in groups",
+        "gen i. max j where y[j] = a[i] and c(j) <= b(i). e(j): in the order of c(j) each is compared with the "
+        "greatest of its group, which is read after b(i)",
+        _in_group_and_order,
+        _over_order,
+    ),
+    Strategy(
         "window",
         "gen i. max j where i - w < j <= i. e: the greatest at j = i - w + 1 + d, over d below w",
         _window,
@@ -461,6 +486,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "gen i. max j where j <= a(i). e(j) = gen i. M[a(i)], where M[k] = max j where j <= k. e(j)",
         lambda ctx, c: limit(ctx, c.scope, c.e, c.left[1]),
         _or_none(_running_extremum),
+    ),
+    Strategy(
+        "extremum in an order",
+        "gen i. max j where c(j) <= b(i). e(j): in the order of c(j) each is compared with the greatest, which is read "
+        "after b(i)",
+        _in_an_order,
+        _over_order,
     ),
     Strategy(
         "slice by slice",

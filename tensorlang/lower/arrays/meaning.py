@@ -102,6 +102,54 @@ def _running_up_to(values: Array, at: Array, ranks: Array, asked: Array, limits:
     return found
 
 
+def _greatest_in_groups(values: Array, mask: Array, at: Array, asked: Array, *given: Any) -> Array:
+    _, strict, backwards, none = given
+    places = _numbers_in_groups(values, mask, at, asked, strict, backwards)
+    return _of_numbers(values, places, none)
+
+
+def _greatest_up_to(values: Array, mask: Array, *given: Any) -> Array:
+    *order, _, _, _, none = given
+    return _of_numbers(values, _numbers_up_to(values, mask, *order), none)
+
+
+def _first_greatest_in_groups(values: Array, mask: Array, at: Array, asked: Array, *given: Any) -> Array:
+    _, strict, backwards, start = given
+    found = _numbers_in_groups(values, mask, at, asked, strict, backwards)
+    return np.where(found < 0, 0, found + start)
+
+
+def _first_greatest_up_to(values: Array, mask: Array, *given: Any) -> Array:
+    *order, _, _, _, start = given
+    found = _numbers_up_to(values, mask, *order)
+    return np.where(found < 0, 0, found + start)
+
+
+def _of_numbers(values: Array, numbers: Array, none: float) -> Array:
+    rest = np.indices(numbers.shape)[numbers.ndim - values.ndim + 1 :]
+    return np.where(numbers < 0, none, values[(np.maximum(numbers, 0), *rest)] if len(values) else none)
+
+
+def _numbers_in_groups(values: Array, mask: Array, at: Array, asked: Array, strict: bool, backwards: bool) -> Array:
+    ranks = np.arange(len(values)) * (-1 if backwards else 1)
+    return _numbers_up_to(values, mask, at, ranks, asked, ranks - strict)
+
+
+def _numbers_up_to(values: Array, mask: Array, at: Array, ranks: Array, asked: Array, limits: Array) -> Array:
+    """The numbers of the first of the greatest values; -1 of none."""
+    found = np.full((*limits.shape, *values.shape[1:]), -1, INT)
+    mask = np.broadcast_to(mask, values.shape)
+    for k in np.ndindex(*limits.shape):
+        seen = mask & _along_first((at == asked[k]) & (ranks <= limits[k]), values)
+        if len(values):
+            found[k] = np.where(seen.any(0), _first(1)(values, seen, 0), -1)
+    return found
+
+
+def _along_first(x: Array, like: Array) -> Array:
+    return x.reshape(-1, *(1 for _ in like.shape[1:]))
+
+
 def _running_extremum(sign: int) -> Callable[..., Array]:
     def found(x: Array, axis: int, backwards: bool) -> Array:
         x = np.moveaxis(x, axis, 0)
@@ -431,6 +479,10 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_greatest_at_or": _greatest_at_or,
     "_greatest_over": _greatest_over,
     "_greatest_where": _extremum(1),
+    "_greatest_in_groups": _greatest_in_groups,
+    "_greatest_up_to": _greatest_up_to,
+    "_first_greatest_in_groups": _first_greatest_in_groups,
+    "_first_greatest_up_to": _first_greatest_up_to,
     "_group_numbers": _group_numbers,
     "_group_numbers_of_both": _group_numbers_of_both,
     "_holds": _holds,

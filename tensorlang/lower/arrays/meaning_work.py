@@ -89,6 +89,7 @@ _ALL_READ = (
     "_running_in_groups",
     "_running_up_to",
 )
+_COMPARED = ("_greatest_in_groups", "_greatest_up_to", "_first_greatest_in_groups", "_first_greatest_up_to")
 
 _MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")
 
@@ -112,6 +113,7 @@ WORK: Mapping[str, Callable[..., int]] = {
     "_first_greatest_where_over": _times_each_of,
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, *_: 2 * int(np.size(x))),
     **dict.fromkeys(("_running_first_greatest", "_running_first_least"), lambda x, *_: 6 * int(np.size(x))),
+    **dict.fromkeys(_COMPARED, lambda x, *_: 6 * int(np.size(x))),
     "_sum_by_windows": _times_each_row,
     **dict.fromkeys(_FREE, lambda *_, **__: 0),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),

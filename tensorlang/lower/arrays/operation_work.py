@@ -129,6 +129,7 @@ _ALL_READ = (
     "_running_in_groups",
     "_running_up_to",
 )
+_COMPARED = ("_greatest_in_groups", "_greatest_up_to", "_first_greatest_in_groups", "_first_greatest_up_to")
 
 _MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")
 
@@ -138,6 +139,7 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     **dict.fromkeys(_MASKED, lambda x, mask, *_: [(1, broadcast(x, mask))]),
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, *_: [(2, x.shape)]),
     **dict.fromkeys(("_running_first_greatest", "_running_first_least"), lambda x, *_: [(6, x.shape)]),
+    **dict.fromkeys(_COMPARED, lambda x, *_: [(6, x.shape)]),
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
     "_sum_in_chunks": _chunks,

@@ -52,12 +52,10 @@ def segments(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     return _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
 
 
-def over_points(
-    ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, found: Segments, none: Node | None
-) -> Deep[Value]:
-    """The array of `e` over the range `r` of its index at the points `found`; of a choice the place within `r`.
+def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, found: Segments, none: Node | None) -> Deep[Value]:
+    """The array of `e` at the points `found`.
 
-    An extremum is `none` where there is no point, and anything if that is None.
+    An extremum is `none` where there is no point, and anything if that is None; a choice is 0 there.
     """
     kept = tuple(i for i in scope.domain if i in found.at)
     rest = {i: s for i, s in scope.domain.items() if i not in found.at}
@@ -76,7 +74,7 @@ def over_points(
         values = cast(values)
     arguments = [values, TRUE if m.node == TRUE else expanded(ctx, inner, m, axes)]
     if isinstance(e, Choice):
-        arguments.append(positions(ctx, inner, found.at[e.index] - r.start, axes))
+        arguments.append(positions(ctx, inner, found.at[e.index], axes))
     places = [at_points(ctx, inner, found.at[i] - scope.domain[i].start, points) for i in kept]
     arguments += [Tuple(tuple(places)), ctx.extents(scope, kept)]
     part = "_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at"

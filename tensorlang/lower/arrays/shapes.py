@@ -241,6 +241,10 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, axis, backwards: x),
     "_running_in_groups": lambda x, *_: x,
     "_running_up_to": lambda x, at, ranks, asked, *_: Shaped((*asked.shape, *x.shape[1:]), x.kind),
+    "_greatest_in_groups": lambda x, *_: x,
+    "_greatest_up_to": lambda x, mask, at, ranks, asked, *_: Shaped((*asked.shape, *x.shape[1:]), x.kind),
+    "_first_greatest_in_groups": lambda x, *_: Shaped(x.shape, "i"),
+    "_first_greatest_up_to": lambda x, mask, at, ranks, asked, *_: Shaped((*asked.shape, *x.shape[1:]), "i"),
     **dict.fromkeys(
         ("_running_first_greatest", "_running_first_least"), lambda x, axis, backwards: Shaped(x.shape, "i")
     ),

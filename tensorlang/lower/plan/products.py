@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Mul, Sum, Var, number
-from tensorlang.language.predicates import Predicate, conjuncts, substitute
+from tensorlang.language.predicates import TRUE, Predicate, conjuncts, substitute
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, variable
 from tensorlang.recursion import Deep, call, run
@@ -50,7 +50,7 @@ def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> tu
 def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Deep[tuple[Term, ...]]:
     x = variable(e)
     if x is not None and x in known:
-        at = plain_places(e)
+        at = plain_places(e) or _on_diagonal(e)
         if at is None or len(at) != len(known[x].own):
             return ()
         read.add(x)
@@ -112,7 +112,7 @@ def at_places(t: Term, at: Places) -> Term:
     return Term(
         t.value,
         tuple((fresh[i], size) for i, size in t.loops),
-        tuple(substitute(q, moved) for q in t.parts),
+        tuple(q for q in (substitute(q, moved) for q in t.parts) if q is not TRUE),
         tuple(_moved(e, moved) for e in t.factors),
     )
 
@@ -135,6 +135,14 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
         return None
     at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
     return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def _on_diagonal(e: Expr) -> tuple[Index, ...] | None:
+    """The index, once for each dimension, at which alone `e` reads an element."""
+    at = places(e)
+    if len(set(at)) != 1 or len(at[0].indices) != 1 or at[0] is not atom_affine(at[0].indices[0]):
+        return None
+    return at[0].indices[:1] * len(at)
 
 
 def read_at(e: Expr) -> frozenset[Index]:

@@ -13,15 +13,24 @@ are tied as a tree are not stored either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Let, Sum, Var, bracket, children, sums
+from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Let, Sum, Var, bracket, children, number, sums
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import Equal, Exists, Predicate, conjunction, conjuncts, free_atoms
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    Exists,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    substitute,
+)
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import is_finite, places, results, variable
 from tensorlang.lower.plan.products import (
@@ -34,7 +43,7 @@ from tensorlang.lower.plan.products import (
     product,
     read_at,
 )
-from tensorlang.lower.plan.ties import ends_of_pair, in_groups, is_tree, of_pairs, tied_indices
+from tensorlang.lower.plan.ties import ends_of_pair, in_groups, is_diagonal, is_tree, of_pairs, tied_indices
 from tensorlang.sets.isl import unanswered
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
@@ -76,8 +85,9 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle]) -> Triangle | None:
     terms = [_told(t, sizes) for t in multiplied_out(e, known, read)]
     if not terms:
         return None
-    ends = _ends_of(terms[0], sizes)
-    if ends is None or any(_ends_of(t, sizes) != ends for t in terms) or any(sizes[i].is_constant for i in ends):
+    tied = [t for t in terms if not (len(sizes) == 2 and _is_apart(t, sizes))]
+    ends = _ends_of(tied[0], sizes) if tied else None
+    if ends is None or any(_ends_of(t, sizes) != ends for t in tied) or any(sizes[i].is_constant for i in ends):
         return None
     return Triangle(tuple(sizes), tuple(terms), frozenset(read))
 
@@ -93,6 +103,15 @@ def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
     elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
     return None if ends is None or any(ends <= read_at(part) for part in t.factors) else ends
+
+
+def _is_apart(t: Term, indices: Collection[Index]) -> bool:
+    """Whether `t` is a product of what has one of `indices` each, or none."""
+    return (
+        not t.loops
+        and all(len(free_atoms(q) & set(indices)) <= 1 for q in t.parts)
+        and all(len(read_at(e) & set(indices)) <= 1 for e in t.factors)
+    )
 
 
 def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]) -> set[Var]:
@@ -157,6 +176,8 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle]) -> Expr
     terms = multiplied_out(e, known, read)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
+    if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in terms):
+        return None  # what is one sum stays one: sum i. (x[i] - c) is not taken apart
     *others, last = loops
     whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []
     if runs := _runs(whole, last, parts, around, _over_tree):
@@ -197,8 +218,12 @@ def _runs(
 
 
 def _told(t: Term, around: Ranges) -> Term:
-    """`t` without conditions that others of its own answer."""
-    return replace(t, parts=tuple(unanswered(t.parts, ranges_predicate({**around, **dict(t.loops)}))))
+    """`t` without conditions that others of its own answer, or that hold wherever two of its indices are the same."""
+    parts = t.parts
+    for i, j in (q.difference.indices for q in t.parts if isinstance(q, Equal) and is_diagonal(q)):
+        same: dict[Atom, Affine] = {i: atom_affine(j)}
+        parts = tuple(q for q in parts if is_diagonal(q) or substitute(q, same) is not TRUE)
+    return replace(t, parts=tuple(unanswered(parts, ranges_predicate({**around, **dict(t.loops)}))))
 
 
 def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
@@ -220,6 +245,8 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
     if (made := _over_tree(t, binder, around)) is not None:
         return made
     summed, inner = binder[0], [i for i, _ in t.loops]
+    if _is_apart(t, {summed, *around}):
+        return None if _may_spoil(t) else _factored(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
     ends = ends_of_pair(ties if inner else of_pairs(ties))
     if (
@@ -246,6 +273,13 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
         if len(frozenset().union(*values) - shared) > 1:
             return None
     return _as_sum(t, binder)
+
+
+def _factored(t: Term, binder: Binder) -> Expr:
+    """The sum of `t` times what does not depend on its index."""
+    outside = [e for e in t.factors if binder[0] not in read_at(e)]
+    inside = replace(t, value=number(1), factors=tuple(e for e in t.factors if e not in outside))
+    return product([t.value, *outside, _as_sum(inside, binder)])
 
 
 def _as_sum(t: Term, binder: Binder) -> Expr:

@@ -11,12 +11,12 @@ from tensorlang.lower.plan.products import Term, read_at
 
 
 def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False) -> frozenset[Index] | None:
-    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both; or one is
-    an element of the other, i = p[j], if that is `scattered`."""
+    """The two indices that `ties` say are in order, j <= i or j < i, or the same, or of one group, p[j] = p[i], or in
+    order and of a group; or one is an element of the other, i = p[j], if that is `scattered`."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
-    if not in_groups(ties, scattered) and not (len(ties) == 1 and _is_order(ties[0])):
+    if not in_groups(ties, scattered) and not (len(ties) == 1 and (_is_order(ties[0]) or is_diagonal(ties[0]))):
         return None
     return indices
 
@@ -47,6 +47,13 @@ def _is_order(q: Predicate) -> bool:
     if not isinstance(q, NonNegative) or q.value.lookups or q.value.constant not in (0, -1):
         return False
     return sorted(k for _, k in q.value.terms) == [-1, 1]
+
+
+def is_diagonal(q: Predicate) -> bool:
+    """Whether `q` says that two indices are the same."""
+    if not isinstance(q, Equal) or q.difference.constant:
+        return False
+    return all(isinstance(x, Index) for x in q.difference.atoms) and sorted(k for _, k in q.difference.terms) == [-1, 1]
 
 
 def of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:

@@ -9,11 +9,11 @@ reverse, they are in that order. Elsewhere they are sorted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Atom, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.predicates import NonNegative, free_atoms
-from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Name, Node
@@ -22,64 +22,83 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.segment_sum import at_points
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Axes, Value, apply
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
-class _Running:
-    """The sum over j of `inside`, over those of the group that is asked for at `axes` for which rank(j) <= limit."""
+class InOrder:
+    """The terms over j of `inside`, of which those of the group that is asked for at `axes`, or all if there is none,
+    count for which rank(j) <= limit."""
 
-    group: Group
+    j: Index
+    group: Group | None
     axes: Axes
     rank: Affine
     limit: Affine
     inside: Summation
 
 
-def _in_groups(ctx: Context, c: Summation) -> _Running | WhyNot:
+def in_groups(ctx: Context, c: Summation) -> InOrder | WhyNot:
+    """The group and the order that tie `c` to axes of the result."""
     if c.whole:
         return DECIDED
-    for group in groups(c):
-        for q in c.parts:
-            compared = sides(c, q.value) if isinstance(q, NonNegative) else None
-            if compared is None or compared[0] is not group.j:
-                continue
-            _, own, limit = compared
-            axes = c.scope.axes(limit + atom_affine(group.asked))
-            parts = tuple(p for p in c.parts if p not in (q, group.part))
-            others = ctx.free_indices.free(c.body, c.scope.env).union(*map(free_atoms, parts))
-            if not any(i in others for i in axes):
-                return _Running(group, axes, -own, limit, _inside(ctx, replace(c, parts=parts), group, axes))
-    return WhyNot("no group and one comparison are all that ties the sum to some axis of the result")
+    found = next((found for group in groups(c) if (found := _in_order(ctx, c, group)) is not None), None)
+    return found or WhyNot("no group and one comparison are all that ties the sum to some axis of the result")
 
 
-def _inside(ctx: Context, c: Summation, group: Group, axes: Axes) -> Summation:
-    """`c` for each value of the index of the group, which stands in the place of `axes`."""
-    domain = {group.j: c.summed[group.j]} | {i: r for i, r in c.scope.domain.items() if i not in axes}
+def in_order(ctx: Context, c: Summation) -> InOrder | WhyNot:
+    """The order that alone ties `c` to axes of the result."""
+    return _in_order(ctx, c, None) or WhyNot("no comparison is all that ties the sum to some axis of the result")
+
+
+def _in_order(ctx: Context, c: Summation, group: Group | None) -> InOrder | None:
+    for q in c.parts:
+        compared = sides(c, q.value) if isinstance(q, NonNegative) else None
+        if compared is None or (group is not None and compared[0] is not group.j):
+            continue
+        j, own, limit = compared
+        axes = c.scope.axes(limit if group is None else limit + atom_affine(group.asked))
+        parts = tuple(p for p in c.parts if p is not q and (group is None or p is not group.part))
+        others = ctx.free_indices.free(c.body, c.scope.env).union(*map(free_atoms, parts))
+        if not any(i in others for i in axes):
+            return InOrder(j, group, axes, -own, limit, _inside(ctx, replace(c, parts=parts), j, axes))
+    return None
+
+
+def _inside(ctx: Context, c: Summation, j: Index, axes: Axes) -> Summation:
+    """`c` for each value of the summed index `j`, which stands in the place of `axes`."""
+    domain = {j: c.summed[j]} | {i: r for i, r in c.scope.domain.items() if i not in axes}
     scope = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
-    return replace(c, scope=scope, summed=c.without(group.j))
+    return replace(c, scope=scope, summed=c.without(j))
 
 
-def _running(ctx: Context, c: Summation, found: _Running) -> Deep[Value]:
+def _running(ctx: Context, c: Summation, found: InOrder) -> Deep[Value]:
     v: Value = yield from call(ctx.contract(found.inside))
     if v.number == 0:
         return v
-    j, axes, inner = found.group.j, found.axes, found.inside.scope
-    rest = tuple(i for i in v.axes if i is not j)
-    values = whole(ctx, inner, v, (j, *rest))
-    own = positions(ctx, inner, atom_affine(found.group.own), (j,))
-    asked = at_points(ctx, c.scope, atom_affine(found.group.asked), axes)
+    rest = tuple(i for i in v.axes if i is not found.j)
+    values = whole(ctx, found.inside.scope, v, (found.j, *rest))
+    node = apply_in_order(ctx, c, found, ("_running_in_groups", "_running_up_to"), [values])
+    return Value(node, (*found.axes, *rest), v.depth + 1)
+
+
+def apply_in_order(
+    ctx: Context, c: Summation, found: InOrder, names: tuple[str, str], values: Sequence[Node], *further: Node
+) -> Node:
+    """The first of the operations `names`, if each sum ends at its place; else the second one, up to a limit."""
+    j, axes, inner, group = found.j, found.axes, found.inside.scope, found.group
+    own, asked = (ZERO, ZERO) if group is None else (atom_affine(group.own), atom_affine(group.asked))
+    at, wanted = at_points(ctx, inner, own, (j,)), at_points(ctx, c.scope, asked, axes)
+    size = integer(1) if group is None else _number_of(ctx, group)
     step = _in_step(c, found)
     if step is not None:
         flags = (Name(str(step.constant < 0)), Name(str(found.rank.coefficient(j) < 0)))
-        node = apply("_running_in_groups", values, own, asked, _number_of(ctx, found.group), *flags)
-    else:
-        rank = positions(ctx, inner, found.rank, (j,))
-        limit = at_points(ctx, c.scope, found.limit, axes)
-        bounds = ctx.integers.nodes(inner.bounds(found.rank))
-        node = apply("_running_up_to", values, own, rank, asked, limit, _number_of(ctx, found.group), *bounds)
-    return Value(node, (*axes, *rest), v.depth + 1)
+        return apply(names[0], *values, at, wanted, size, *flags, *further)
+    rank = at_points(ctx, inner, found.rank, (j,))
+    limit = at_points(ctx, c.scope, found.limit, axes)
+    bounds = ctx.integers.nodes(inner.bounds(found.rank))
+    return apply(names[1], *values, at, rank, wanted, limit, size, *bounds, *further)
 
 
 def _number_of(ctx: Context, group: Group) -> Node:
@@ -88,9 +107,9 @@ def _number_of(ctx: Context, group: Group) -> Node:
     return apply("greatest", *ctx.integers.nodes(sizes)) if len(sizes) > 1 else ctx.integers.node(*sizes)
 
 
-def _in_step(c: Summation, found: _Running) -> Affine | None:
+def _in_step(c: Summation, found: InOrder) -> Affine | None:
     """0 if the sum ends with what is at the same place as its element of the result, -1 if it ends before."""
-    j = found.group.j
+    j = found.j
     if len(found.axes) != 1 or found.rank not in (atom_affine(j), -atom_affine(j)):
         return None
     (i,) = found.axes
@@ -103,6 +122,6 @@ RUNNING_IN_GROUPS = Strategy(
     "running sums in groups",
     "gen i. sum j. [y[j] = a[i] and c(j) <= b(i)] * e(j): in the order of c(j) each is added to the sum of its group, "
     "which is read after b(i)",
-    _in_groups,
+    in_groups,
     _running,
 )

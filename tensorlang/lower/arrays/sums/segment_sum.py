@@ -187,9 +187,10 @@ def _determined(
             continue
         inside = [s for s in c.summed if s in q.difference.free]
         outside = [i for i in c.scope.domain if q.difference.coefficient(i) and i not in at]
-        if len(outside) != 1 or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
+        if not outside or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
             continue
-        (i,) = outside
+        # of several the one of most places, whatever the sizes
+        i = next((i for i in outside if not c.scope.domain[i].extent.is_constant), outside[0])
         k = q.difference.coefficient(i)
         value = (q.difference - atom_affine(i) * k) * -k
         if abs(k) == 1 and i not in value.free:

@@ -35,6 +35,7 @@ from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
+from tensorlang.lower.arrays.sums.data_diagonals import DATA_DIAGONALS
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.expand import EXPAND
@@ -323,6 +324,7 @@ STRATEGIES = (
         _either,
         _by_cases,
     ),
+    SEPARATE,
     SEGMENT_SUM,
     SHARED_SEGMENTS,
     NUMBERED,
@@ -333,11 +335,11 @@ STRATEGIES = (
     STACK,
     COUNT,
     FACTOR,
-    SEPARATE,
     PREFIX_SUM,
     BY_VALUE,
     RUNNING_IN_GROUPS,
     WINDOW,
+    DATA_DIAGONALS,
     CHUNKS,
     NEST,
     BLOCKS,

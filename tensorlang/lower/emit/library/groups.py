@@ -39,79 +39,154 @@ def _group_numbers_of_both(own, asked, sizes):
 
 def _running_in_groups(values, at, asked, size, strict, backwards):
     """For each k the sum of those of the first k + 1 values, or k if strict, whose place is asked[k]; of the last ones
-    if backwards. There are `size` places.
-
-    No sum sees a value that it is not of. On a CPU they are added one after the other, unless a table of the places is
-    far longer than the values; else they are sorted and added in parallel, which takes a CPU ten times as long.
-    """
-    if values.size == 0 or size == 0:
-        return jnp.zeros_like(values)
-    turned = lambda x: jnp.flip(x, 0) if backwards else x
-    arguments = [turned(x) for x in ((values, at) if asked is at else (values, at, asked))]
-
-    def in_turns(values, at, asked=None):
-        asked = at if asked is None else asked
-        if strict:  # what was there before is added now
-            values, at = (jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]) for x in (values, at))
-        return _running_in_turns(values, at, asked, size)
-
-    def in_order(values, at, asked=None):
-        return _running_in_order_of_groups(values, at, asked, size, strict)
-
-    if size > 16 * len(values):
-        return turned(in_order(*arguments))
-    return turned(lax.platform_dependent(*arguments, cpu=in_turns, default=in_order))
-
-
-def _running_in_turns(values, at, asked, size):
-    """For each k the sum of those of the first k + 1 values whose place is asked[k], by a table of the places."""
-    rest = values.shape[1:]
-    origin = (jnp.uint32(0),) * len(rest)
-    read = lambda sums, k: lax.dynamic_slice(sums, (k, *origin), (1, *rest), allow_negative_indices=False)
-
-    def turn(sums, given):
-        value, place, wanted = given
-        new = read(sums, place) + value
-        sums = lax.dynamic_update_slice(sums, new, (place, *origin), allow_negative_indices=False)
-        return sums, read(sums, wanted)[0]
-
-    given = (values, at.astype(jnp.uint32), asked.astype(jnp.uint32))
-    return lax.scan(turn, jnp.zeros((size, *rest), values.dtype), given)[1]
-
-
-def _running_in_order_of_groups(values, at, asked, size, strict):
-    """The same sums; values whose places are equal, and what is asked of them, are made neighbours."""
-    count, rest = len(values), values.shape[1:]
-    if asked is not None:
-        both = [(asked, jnp.zeros_like(values)), (at, values)]
-        at, values = (jnp.stack(x if strict else x[::-1], 1) for x in zip(*both, strict=True))
-        at, values = at.reshape(2 * count), values.reshape((2 * count, *rest))
-    order, places = _by_place(at, size)
-    first = jnp.concatenate([jnp.ones(1, bool), places[1:] != places[:-1]]).reshape(-1, *(1 for _ in rest))
-
-    def joined(left, right):
-        (begins, before), (starts, after) = left, right
-        return begins | starts, jnp.where(starts, after, before + after)
-
-    _, sums = lax.associative_scan(joined, (first, _take(values, order)))
-    if strict:
-        sums = jnp.where(first, 0, jnp.concatenate([jnp.zeros_like(sums[:1]), sums[:-1]]))
-    sums = _put_at(sums, (order,), (len(order),))
-    return sums if asked is None else sums[0 if strict else 1 :: 2]
+    if backwards. There are `size` places. No sum sees a value that it is not of."""
+    (sums,) = _joined_in_groups(_sum_of_both, (0,), (values,), at, asked, size, strict, backwards)
+    return sums
 
 
 def _running_up_to(values, at, ranks, asked, limits, size, least, greatest):
     """For each k the sum of the values whose place is asked[k] and whose rank is at most limits[k]; ranks are from
-    `least` to `greatest`. There are `size` places.
+    `least` to `greatest`. There are `size` places."""
+    (sums,) = _joined_up_to(_sum_of_both, (0,), (values,), at, ranks, asked, limits, size, least, greatest)
+    return sums
+
+
+def _greatest_in_groups(values, mask, at, asked, size, strict, backwards, none):
+    """The greatest, in the place of the sums of `_running_in_groups`, of the values that the mask selects."""
+    given = _numbered(values, mask)
+    best, found = _joined_in_groups(_greater_of_both, (-jnp.inf, -1), given, at, asked, size, strict, backwards)
+    return jnp.where(found < 0, none, best)
+
+
+def _greatest_up_to(values, mask, at, ranks, asked, limits, size, least, greatest, none):
+    """The greatest, in the place of the sums of `_running_up_to`, of the values that the mask selects."""
+    given, of_none = _numbered(values, mask), (-jnp.inf, -1)
+    best, found = _joined_up_to(_greater_of_both, of_none, given, at, ranks, asked, limits, size, least, greatest)
+    return jnp.where(found < 0, none, best)
+
+
+def _first_greatest_in_groups(values, mask, at, asked, size, strict, backwards, start):
+    """The number, counted from `start`, of the first of the greatest values of `_greatest_in_groups`; 0 of none."""
+    given = _numbered(values, mask)
+    _, found = _joined_in_groups(_greater_of_both, (-jnp.inf, -1), given, at, asked, size, strict, backwards)
+    return jnp.where(found < 0, 0, found + start)
+
+
+def _first_greatest_up_to(values, mask, at, ranks, asked, limits, size, least, greatest, start):
+    """The number, counted from `start`, of the first of the greatest values of `_greatest_up_to`; 0 of none."""
+    given, of_none = _numbered(values, mask), (-jnp.inf, -1)
+    _, found = _joined_up_to(_greater_of_both, of_none, given, at, ranks, asked, limits, size, least, greatest)
+    return jnp.where(found < 0, 0, found + start)
+
+
+def _numbered(values, mask):
+    """The values and their numbers along the first axis; -1 where the mask hides them."""
+    return values, jnp.where(mask, lax.broadcasted_iota(jnp.int32, values.shape, 0), -1)
+
+
+def _sum_of_both(first, second):
+    return (first[0] + second[0],)
+
+
+def _greater_of_both(first, second):
+    """The greater one of two values with their numbers: one that is nan, if there is one; of equal ones that of the
+    lower number. A value whose number is -1 does not count."""
+    (x, i), (y, j) = first, second
+    greater = (y > x) | (jnp.isnan(y) & ~jnp.isnan(x))
+    equal = (y == x) | (jnp.isnan(y) & jnp.isnan(x))
+    is_second = (j >= 0) & ((i < 0) | greater | (equal & (j < i)))
+    return jnp.where(is_second, y, x), jnp.where(is_second, j, i)
+
+
+def _joined_in_groups(join, none, values, at, asked, size, strict, backwards):
+    """For each k those of the first k + 1 elements of the arrays `values`, or k if strict, whose place is asked[k],
+    joined, or `none` of none; the last ones if backwards. There are `size` places.
+
+    On a CPU one is joined after the other, unless a table of the places is far longer than the values; else they are
+    sorted and joined in parallel, which takes a CPU ten times as long.
+    """
+    if values[0].size == 0 or size == 0:
+        return _of_none(none, values, len(asked))
+    turned = lambda arrays: [jnp.flip(x, 0) if backwards else x for x in arrays]
+    arguments = turned((*values, at) if asked is at else (*values, at, asked))
+    count = len(values)
+
+    def in_turns(*given):
+        values, at, asked = list(given[:count]), given[count], given[-1]
+        if strict:  # what was there before is joined now
+            values = [jnp.concatenate([x, y[:-1]]) for x, y in zip(_of_none(none, values, 1), values, strict=True)]
+            at = jnp.concatenate([at[:1], at[:-1]])
+        return _joined_in_turns(join, none, values, at, asked, size)
+
+    def in_order(*given):
+        asked = given[count + 1] if len(given) > count + 1 else None
+        return _joined_in_order_of_groups(join, none, given[:count], given[count], asked, size, strict)
+
+    if size > 16 * len(at):
+        return turned(in_order(*arguments))
+    return turned(lax.platform_dependent(*arguments, cpu=in_turns, default=in_order))
+
+
+def _of_none(none, values, count):
+    """What stands for elements of `values` where there are none, `count` times."""
+    return [jnp.full((count, *x.shape[1:]), y, x.dtype) for x, y in zip(values, none, strict=True)]
+
+
+def _joined_in_turns(join, none, values, at, asked, size):
+    """For each k those of the first k + 1 elements of `values` whose place is asked[k], joined, by tables of places."""
+    start = lambda x, k: (k, *(jnp.uint32(0) for _ in x.shape[1:]))
+    read = lambda x, k: lax.dynamic_slice(x, start(x, k), (1, *x.shape[1:]), allow_negative_indices=False)
+    write = lambda x, y, k: lax.dynamic_update_slice(x, y, start(x, k), allow_negative_indices=False)
+
+    def turn(tables, given):
+        *here, place, wanted = given
+        new = join([read(x, place) for x in tables], [x[None] for x in here])
+        tables = [write(x, y, place) for x, y in zip(tables, new, strict=True)]
+        return tables, [read(x, wanted)[0] for x in tables]
+
+    given = (*values, at.astype(jnp.uint32), asked.astype(jnp.uint32))
+    return lax.scan(turn, _of_none(none, values, size), given)[1]
+
+
+def _joined_in_order_of_groups(join, none, values, at, asked, size, strict):
+    """The same; elements whose places are equal, and what is asked of them, are made neighbours."""
+    count = len(at)
+    if asked is not None:
+        both = [(asked, at), *zip(_of_none(none, values, count), values, strict=True)]
+        pairs = [jnp.stack(x if strict else x[::-1], 1) for x in both]
+        at, *values = [x.reshape((2 * count, *x.shape[2:])) for x in pairs]
+    order, places = _by_place(at, size)
+    first = jnp.concatenate([jnp.ones(1, bool), places[1:] != places[:-1]])
+    each = lambda x, like: x.reshape(-1, *(1 for _ in like.shape[1:]))
+
+    def joined(left, right):
+        (begins, *before), (starts, *after) = left, right
+        both = join(before, after)
+        here = [jnp.where(each(starts, x), x, y) for x, y in zip(after, both, strict=True)]
+        return begins | starts, *here
+
+    _, *found = lax.associative_scan(joined, (first, *(_take(x, order) for x in values)))
+    if strict:
+        shifted = [jnp.concatenate([x[:1], x[:-1]]) for x in found]
+        found = [jnp.where(each(first, x), y, x) for x, y in zip(shifted, none, strict=True)]
+    found = [_put_at(x, (order,), (len(order),)) for x in found]
+    return found if asked is None else [x[0 if strict else 1 :: 2] for x in found]
+
+
+def _joined_up_to(join, none, values, at, ranks, asked, limits, size, least, greatest):
+    """For each k the elements of the arrays `values` whose place is asked[k] and whose rank is at most limits[k],
+    joined, or `none` of none.
 
     Values and what is asked are brought into one order, in which a value comes before what may see it.
     """
-    count, rest, shape = len(values), values.shape[1:], limits.shape
-    if values.size == 0 or size == 0:
-        return jnp.zeros((*shape, *rest), values.dtype)
+    count, shape = len(at), limits.shape
     limits = jnp.clip(limits.reshape(-1), least - 1, greatest)
+    every = _of_none(none, values, len(limits))
+    if values[0].size == 0 or size == 0:
+        return [x.reshape((*shape, *x.shape[1:])) for x in every]
     order, _ = _by_place(jnp.concatenate([ranks, limits]) - (least - 1), greatest - least + 2)
-    every = jnp.concatenate([values, jnp.zeros((len(limits), *rest), values.dtype)])
+    every = [_take(jnp.concatenate([x, y]), order) for x, y in zip(values, every, strict=True)]
     at = _take(jnp.concatenate([at, asked.reshape(-1)]), order)
-    sums = _running_in_groups(_take(every, order), at, at, size, False, False)
-    return _put_at(sums, (order,), (len(order),))[count:].reshape((*shape, *rest))
+    found = _joined_in_groups(join, none, every, at, at, size, False, False)
+    found = [_put_at(x, (order,), (len(order),))[count:] for x in found]
+    return [x.reshape((*shape, *x.shape[1:])) for x in found]

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from tensorlang.errors import Place, SizeMismatch, TypeMismatch
@@ -599,13 +600,15 @@ def _zero(kind: Type) -> Deep[Expr]:
 
 _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     **dict.fromkeys((Var, Const, Integer), lambda e: ()),
-    **dict.fromkeys((Add, Mul, Compared), lambda e: (e.left, e.right)),
+    **dict.fromkeys((Add, Mul, Compared), attrgetter("left", "right")),
     **dict.fromkeys((Access, Bracket, Gen, Sum, Proj, Extremum, Choice), lambda e: (e.body,)),
-    **dict.fromkeys((Call, Apply), lambda e: e.arguments),
-    MakePair: lambda e: (e.first, e.second),
-    Let: lambda e: (e.value, e.body),
-    Recur: lambda e: (e.init, e.step),
+    **dict.fromkeys((Call, Apply), attrgetter("arguments")),
+    MakePair: attrgetter("first", "second"),
+    Let: attrgetter("value", "body"),
+    Recur: attrgetter("init", "step"),
 }
+
+_CONDITIONAL = frozenset({Bracket, Extremum, Choice})
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -623,6 +626,26 @@ def expressions(root: Expr) -> Iterator[Expr]:
             found.add(e)
             yield e
             stack += children(e)
+
+
+@dataclass(frozen=True)
+class Census:
+    """What an expression is made of: how many different `nodes`, of which `kinds`, under which `conditions`."""
+
+    nodes: int
+    kinds: frozenset[type[Expr]]
+    conditions: frozenset[Predicate]
+
+    def has(self, *kinds: type[Expr]) -> bool:
+        """Whether there is a node of one of these kinds."""
+        return not self.kinds.isdisjoint(kinds)
+
+
+def census(root: Expr) -> Census:
+    """What `root` is made of."""
+    every = list(expressions(root))
+    conditions = [e.pred for e in every if type(e) in _CONDITIONAL]  # type: ignore[union-attr]
+    return Census(len(every), frozenset(map(type, every)), frozenset(conditions))
 
 
 def holds(array: IndexArray, *at: Affine) -> Predicate:

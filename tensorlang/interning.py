@@ -5,10 +5,10 @@ there is one object, and it lasts as long as somebody holds it.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from threading import RLock
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, dataclass_transform
 from weakref import ref
 
 from tensorlang.budget import spend
@@ -53,29 +53,31 @@ class Alive(Generic[K, T]):
                 del self.refs[key]
 
 
-class Interned(type):
-    """The metaclass of frozen dataclasses whose instances are interned.
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+def interned(cls: type[T]) -> type[T]:
+    """`cls` as a frozen dataclass whose instances are interned.
 
     The type of a field that may be a number is a part of the key, else 1, 1.0 and True would collide.
     """
+    plain = cls.__repr__ is object.__repr__
+    made = dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=plain)(cls)
+    numbers, alive, what = _numbers(made), Alive[Any, T](), f"values such as {cls.__name__}"
+    known = alive.refs.get
+    fill = made.__init__
+    del made.__init__  # which Python would call of what is there already
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
-        super().__init__(name, bases, namespace)
-        cls._alive: Alive[Any, Any] = Alive()
-        cls._numbers: tuple[int, ...] | None = None
-        cls._what = f"values such as {name}"
-
-    def __call__(cls, *args: Any) -> Any:
-        """The instance with these fields."""
-        numbers = cls._numbers
-        if numbers is None:
-            numbers = cls._numbers = _numbers(cls)
+    def new(kind: type[T], *args: Any) -> T:
         key = (*args, *[type(args[k]) for k in numbers]) if numbers else args
-        known = cls._alive.refs.get(key)
-        if known is not None and (found := known()) is not None:
+        entry = known(key)
+        if entry is not None and (found := entry()) is not None:
             return found
-        spend(1, cls._what)
-        return cls._alive.enter(key, super().__call__(*args))
+        spend(1, what)
+        one = object.__new__(kind)
+        fill(one, *args)
+        return alive.enter(key, one)
+
+    made.__new__ = staticmethod(new)  # type: ignore[assignment]
+    return made
 
 
 def _numbers(cls: Any) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from itertools import count
 
 from tensorlang.budget import spend
 from tensorlang.errors import LimitError
-from tensorlang.interning import Interned, shared
+from tensorlang.interning import interned, shared
 from tensorlang.memory import cached
 
 serials = count()
@@ -52,8 +52,8 @@ def bound_index(name: str) -> Index:
     return canonical(name)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Size(metaclass=Interned):
+@interned
+class Size:
     """A size, known by its name and never negative."""
 
     name: str
@@ -81,8 +81,8 @@ class IndexArray:
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Lookup(metaclass=Interned):
+@interned
+class Lookup:
     """array[at], an element of an index array; it may stand wherever an index may.
 
     A comparison or a relation of an element that is not there, of a place outside of the array, is false; where a
@@ -125,8 +125,8 @@ def _order(atom: Atom) -> tuple[object, ...]:
             return (2, name)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Affine(metaclass=Interned):
+@interned
+class Affine:
     """constant + the sum of coefficient * atom; the atoms are ordered and the coefficients not zero."""
 
     terms: tuple[tuple[Atom, int], ...]

@@ -77,7 +77,7 @@ class Function(Named, Shown):
 
     @cached_property
     def census(self) -> Census:
-        """What its body is made of, found once for all passes that ask whether there is anything for them."""
+        """The kinds of expressions in its body, found once for all passes that ask whether there is anything to do."""
         return census(self.body)
 
     @property

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from operator import is_
 
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.predicates import (
@@ -67,12 +68,21 @@ def tidy(s: SSA) -> SSA:
     uses = Counter(y for x in s.statements for y in operands(x))
     uses.update(output_list(s.outputs))
     new: dict[Statement, Statement] = {}
-    names: dict[Statement, str] = {}
     for x in s.statements:
-        once = frozenset(new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant))
-        made = new[x] = _tidied(with_operands(x, new), once)
-        if x in s.names and not isinstance(made, Input | Constant):
-            names.setdefault(made, s.names[x])
+        once = frozenset([new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant)])
+        new[x] = _tidied(with_operands(x, new), once)
+    return renewed(s, new)
+
+
+def renewed(s: SSA, new: Mapping[Statement, Statement]) -> SSA:
+    """`s` with those of `new` in the places of its statements, and nothing idle; `s` itself where they are the same.
+    Of statements that have become one it has the name of the first, and inputs and constants have none."""
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        if x in new and not isinstance(new[x], Input | Constant):
+            names.setdefault(new[x], name)
+    if all(map(is_, new, new.values())) and names == s.names:
+        return s
     return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from operator import is_
 
 from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
@@ -76,6 +77,8 @@ def compact(s: SSA) -> SSA:
         dependence.define(made)
         if x in s.names:
             names.setdefault(stored, s.names[x])
+    if all(map(is_, new, new.values())):
+        return s
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 

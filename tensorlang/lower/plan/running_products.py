@@ -23,7 +23,7 @@ from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Let, Sum, Var, 
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Equal, Exists, Predicate, conjunction, conjuncts, free_atoms
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import is_finite, places, results, variable
+from tensorlang.lower.plan.dependence import is_finite, places, reads, results, variable
 from tensorlang.lower.plan.products import (
     Binder,
     Term,
@@ -47,14 +47,19 @@ def inline_running_products(f: Function) -> Function:
         t = _triangle(e, triangles) if isinstance(x, Var) else None
         if t is not None and isinstance(x, Var):
             triangles[x] = t
+    known: dict[Expr, tuple[set[Var], dict[Expr, Expr]]] = {}
     while True:
         sites: dict[Expr, Expr] = {}
         wrong = {x for x, t in triangles.items() if not t.read <= triangles.keys()}
         for e in (*(e for x, e in statements if x not in triangles), *results(body)):
-            wrong |= _misread(e, triangles, sites)
+            if e not in known:
+                known[e] = _misread(e, triangles)
+            wrong |= known[e][0]
+            sites |= known[e][1]
         if not wrong:
             break
         triangles = {x: t for x, t in triangles.items() if x not in wrong}
+        known = {e: found for e, found in known.items() if wrong.isdisjoint(map(variable, reads(e)))}
     if not sites:
         return f
     memo: dict[Expr, Expr] = {}
@@ -95,8 +100,9 @@ def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
     return None if ends is None or any(ends <= read_at(part) for part in t.factors) else ends
 
 
-def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]) -> set[Var]:
-    """The triangles that are read otherwise than in sums of products; what becomes of these sums is put in `sites`."""
+def _misread(whole: Expr, known: Mapping[Var, Triangle]) -> tuple[set[Var], dict[Expr, Expr]]:
+    """The triangles that are read otherwise than in sums of products, and what becomes of these sums."""
+    sites: dict[Expr, Expr] = {}
     around: dict[Index, Affine] = {}
     wrong: set[Var] = set()
     seen: set[Expr] = {whole}
@@ -118,7 +124,7 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]
         fresh = [c for c in children(part) if c not in seen]
         seen |= {*fresh}
         stack += fresh
-    return wrong
+    return wrong, sites
 
 
 def _diagonal(read: Expr, t: Triangle, around: Ranges) -> Expr | None:

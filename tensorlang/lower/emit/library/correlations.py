@@ -33,8 +33,8 @@ def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
 
 
 def _with_axes(compute):
-    """`compute`, which takes arrays with all the axes of `_correlate`, too, if it is told how many there are: JAX traces
-    it once then for all arrays of the same shapes."""
+    """`compute`, which takes arrays with all the axes of `_correlate`, too, if it is told how many there are: then JAX
+    traces it once for all arrays of the same shapes."""
     traced = jax.jit(lambda x, w, at, *axes: _correlated(x, w, at, compute, *axes), static_argnums=(2, 3, 4, 5))
     return lambda x, w, at, *axes: traced(x, w, tuple(at), *axes) if axes else compute(x, w, at)
 

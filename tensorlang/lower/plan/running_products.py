@@ -77,6 +77,8 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle]) -> Triangle | None:
         e = e.body
     if len(sizes) < 2:
         return None
+    if len(sizes) == 2 and any(variable(r) not in known and sizes.keys() <= read_at(r) for r in reads(e)):
+        return None  # a factor of both ends
     read: set[Var] = set()
     terms = [_told(t, sizes) for t in multiplied_out(e, known, read)]
     if not terms:

@@ -160,7 +160,9 @@ def addition(terms: list[Term], shape: Shape) -> Statement:
         p = simplify_in(t.pred, ranges)
         if p is not FALSE and not is_zero(t.operand):
             kept.append(_unmasked(Term(t.sign, p, t.operand)))
-    kept = _disjoint_joined([_times(t, count, shape) for t, count in Counter(kept).items()], ranges)
+    if len(set(kept)) < len(kept):
+        kept = [_times(t, count, shape) for t, count in Counter(kept).items()]
+    kept = _disjoint_joined(kept, ranges)
     if not kept:
         return Constant(Fraction(0), shape)
     if len(kept) == 1 and kept[0].sign > 0 and (kept[0].pred is TRUE or _is_under(kept[0])):
@@ -204,6 +206,8 @@ def _unmasked(t: Term) -> Term:
 
 def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
     """[p]*e + [q]*e is [p or q]*e if p and q exclude each other."""
+    if len({(t.sign, t.operand) for t in terms}) == len(terms):
+        return [Term(t.sign, simplify_in(t.pred, ranges), t.operand) for t in terms]
     groups: dict[tuple[int, Statement], list[_Alternatives]] = {}
     for t in terms:
         parts = groups.setdefault((t.sign, t.operand), [])

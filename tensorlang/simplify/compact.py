@@ -395,6 +395,8 @@ def _stride(x: Pattern) -> tuple[Index, Index, Affine] | None:
 
 
 def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
+    if all([new[y] is y for y in operands(x)]):
+        return x
     match x:
         case Input() | Constant():
             return x
@@ -403,8 +405,6 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
         case Map() | Selection() | Comparison():
             return with_operands(x, new)
         case Contraction(p, factors, summed, shape):
-            if all(new[y] is y for y in factors):
-                return x
             given = [(new[y], at) for y, at in zip(factors, factor_indices(x), strict=True)]
             return contraction(shape, own_indices(x), given, dict(zip(summed_indices(x), summed, strict=True)), p)
 

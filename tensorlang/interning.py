@@ -5,10 +5,11 @@ there is one object, and it lasts as long as somebody holds it.
 """
 
 from collections.abc import Callable, Hashable
-from functools import wraps
+from dataclasses import dataclass, field, fields
+from functools import partial, wraps
 from threading import RLock
-from typing import Any, Generic, ParamSpec, TypeVar
-from weakref import KeyedRef
+from typing import Any, Generic, ParamSpec, TypeVar, dataclass_transform
+from weakref import ref
 
 from tensorlang.budget import spend
 
@@ -19,12 +20,15 @@ K = TypeVar("K", bound=Hashable)
 _lock = RLock()
 """Held while an object is entered or leaves. One thread may need it twice, for objects go at any moment."""
 
+_NUMBERS = frozenset({"int", "float", "bool", "Fraction", "object"})
+"""The types of fields whose values may be equal and yet not the same, as 1, 1.0 and True are."""
+
 
 class Alive(Generic[K, T]):
     """Objects by their keys, as long as somebody else holds them."""
 
     def __init__(self) -> None:
-        self.refs: dict[K, KeyedRef[K, T]] = {}
+        self.refs: dict[K, ref[T]] = {}
         self._lock = _lock  # which objects that go when the process ends find here
 
     def get(self, key: K) -> T | None:
@@ -34,37 +38,52 @@ class Alive(Generic[K, T]):
 
     def enter(self, key: K, made: T) -> T:
         """The object of this key from now on: `made`, or one that is there already."""
+        own = ref(made, partial(self._forget, key))
         with self._lock:
-            found = self.get(key)
-            if found is None:
-                self.refs[key] = KeyedRef(made, self._forget, key)
-                found = made
-            return found
+            known = self.refs.get(key)
+            found = None if known is None else known()
+            if found is not None:
+                return found
+            self.refs[key] = own
+            return made
 
-    def _forget(self, gone: KeyedRef[K, T]) -> None:
+    def _forget(self, key: K, gone: ref[T]) -> None:
         with self._lock:
-            if self.refs.get(gone.key) is gone:
-                del self.refs[gone.key]
+            if self.refs.get(key) is gone:
+                del self.refs[key]
 
 
-class Interned(type):
-    """The metaclass of frozen dataclasses whose instances are interned.
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+def interned(cls: type[T]) -> type[T]:
+    """`cls` as a frozen dataclass whose instances are interned.
 
-    A field's type is a part of the key, else 1, 1.0 and True would collide.
+    The type of a field that may be a number is a part of the key, else 1, 1.0 and True would collide.
     """
+    plain = cls.__repr__ is object.__repr__
+    made = dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=plain)(cls)
+    numbers, alive, what = _numbers(made), Alive[Any, T](), f"values such as {cls.__name__}"
+    known = alive.refs.get
+    fill = made.__init__
+    del made.__init__  # which Python would call of what is there already
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
-        super().__init__(name, bases, namespace)
-        cls._alive: Alive[Any, Any] = Alive()
-
-    def __call__(cls, *args: Any) -> Any:
-        """The instance with these fields."""
-        key = args + tuple(map(type, args))
-        known = cls._alive.refs.get(key)
-        if known is not None and (found := known()) is not None:
+    def new(kind: type[T], *args: Any) -> T:
+        key = (*args, *[type(args[k]) for k in numbers]) if numbers else args
+        entry = known(key)
+        if entry is not None and (found := entry()) is not None:
             return found
-        spend(1, f"values such as {cls.__name__}")
-        return cls._alive.enter(key, super().__call__(*args))
+        spend(1, what)
+        one = object.__new__(kind)
+        fill(one, *args)
+        return alive.enter(key, one)
+
+    made.__new__ = staticmethod(new)  # type: ignore[assignment]
+    return made
+
+
+def _numbers(cls: Any) -> tuple[int, ...]:
+    """The places of a dataclass's fields whose values may be numbers; their types are known by their names."""
+    given = enumerate(f.type for f in fields(cls) if f.init)
+    return tuple(k for k, t in given if not isinstance(t, str) or not _NUMBERS.isdisjoint(t.split(" | ")))
 
 
 def shared(make: Callable[P, T]) -> Callable[P, T]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice, permutations, product
 
-from tensorlang.interning import Interned, shared
+from tensorlang.interning import interned, shared
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, canonical
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, NonNegative, Predicate, conjunction, conjuncts, substitute
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Domain(metaclass=Interned):
+@interned
+class Domain:
     """The points of the ranges of some indices, given with their sizes, at which `pred` is true."""
 
     binders: tuple[tuple[Index, Affine], ...]

@@ -9,7 +9,7 @@ from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
 from tensorlang.language.affine import Size, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Choice, Extremum, expressions
+from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.grid import Setting, expand, holds
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, less, lookups, relations
@@ -31,7 +31,7 @@ def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
 
 @cached
 def _empty_extremum(f: Function, sizes: tuple[tuple[Size, int], ...]) -> str | None:
-    if not any(isinstance(e, Extremum | Choice) for e in expressions(f.body)):
+    if not f.census.has(Extremum, Choice):
         return None  # without the domains of all that is in it
     setting = Setting(dict(sizes))
     counter = Counter(setting)

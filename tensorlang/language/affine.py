@@ -8,7 +8,7 @@ from itertools import count
 
 from tensorlang.budget import spend
 from tensorlang.errors import LimitError
-from tensorlang.interning import Interned, shared
+from tensorlang.interning import interned, shared
 from tensorlang.memory import cached
 
 serials = count()
@@ -52,8 +52,8 @@ def bound_index(name: str) -> Index:
     return canonical(name)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Size(metaclass=Interned):
+@interned
+class Size:
     """A size, known by its name and never negative."""
 
     name: str
@@ -81,8 +81,8 @@ class IndexArray:
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Lookup(metaclass=Interned):
+@interned
+class Lookup:
     """array[at], an element of an index array; it may stand wherever an index may.
 
     A comparison or a relation of an element that is not there, of a place outside of the array, is false; where a
@@ -125,8 +125,8 @@ def _order(atom: Atom) -> tuple[object, ...]:
             return (2, name)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Affine(metaclass=Interned):
+@interned
+class Affine:
     """constant + the sum of coefficient * atom; the atoms are ordered and the coefficients not zero."""
 
     terms: tuple[tuple[Atom, int], ...]
@@ -150,7 +150,7 @@ class Affine(metaclass=Interned):
             else:
                 free[atom] = None
         object.__setattr__(self, "free", tuple(free))
-        object.__setattr__(self, "indices", tuple(a for a in free if isinstance(a, Index)))
+        object.__setattr__(self, "indices", tuple([a for a in free if isinstance(a, Index)]))
         object.__setattr__(self, "lookups", tuple(lookups))
 
     def __add__(self, other: Affine | int) -> Affine:
@@ -201,9 +201,12 @@ class Affine(metaclass=Interned):
         Where i is a whole index array, Lookup(y, ()), a is another one or a part of one: with z[i], y[j] becomes
         z[i, j].
         """
-        if not any(atom in values or isinstance(atom, Lookup) for atom, _ in self.terms):
+        if not any([atom in values or isinstance(atom, Lookup) for atom, _ in self.terms]):
             return self
-        return total([(_substituted(atom, values), k) for atom, k in self.terms]) + self.constant
+        new = [(_substituted(atom, values), k) for atom, k in self.terms]
+        if len(new) == 1 and new[0][1] == 1:
+            return new[0][0] + self.constant if self.constant else new[0][0]
+        return total(new, self.constant)
 
     def value(self, atoms: Mapping[Atom, int]) -> int:
         """Its value (4.13 to 4.17) where each atom has the value that `atoms` gives."""
@@ -255,11 +258,10 @@ def atom_affine(atom: Atom) -> Affine:
     return Affine(((atom, 1),), 0)
 
 
-def total(parts: Iterable[tuple[Affine, int]]) -> Affine:
-    """The sum of factor * part."""
+def total(parts: Iterable[tuple[Affine, int]], value: int = 0) -> Affine:
+    """The sum of factor * part, and of `value`."""
     spend(1, "sums of indices")
     coefficients: dict[Atom, int] = {}
-    value = 0
     for part, factor in parts:
         value += factor * part.constant
         for atom, k in part.terms:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from tensorlang.errors import ScopeError, TensorlangError, TypeMismatch, UnknownAttribute, here
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Expr, Var, expressions, type_of
+from tensorlang.language.grammar import Census, Expr, Var, census, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
@@ -75,10 +75,15 @@ class Function(Named, Shown):
         found.update((s, None) for s in free_names(self.body) if isinstance(s, Size))
         return tuple(found)
 
+    @cached_property
+    def census(self) -> Census:
+        """The kinds of expressions in its body, found once for all passes that ask whether there is anything to do."""
+        return census(self.body)
+
     @property
     def nodes(self) -> int:
         """The number of different expressions in it."""
-        return sum(1 for _ in expressions(self.body))
+        return self.census.nodes
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""

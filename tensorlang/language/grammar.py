@@ -33,10 +33,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from tensorlang.errors import Place, SizeMismatch, TypeMismatch
-from tensorlang.interning import Interned
+from tensorlang.interning import interned
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
@@ -79,8 +80,8 @@ class Var(Node):
     serial: int = field(default_factory=lambda: next(serials))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Const(Node, metaclass=Interned):
+@interned
+class Const(Node):
     """An exact number."""
 
     value: Fraction
@@ -90,8 +91,8 @@ class Const(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Integer(Node, metaclass=Interned):
+@interned
+class Integer(Node):
     """real(value): an affine expression of indices and sizes as a number. It costs nothing and has no differential."""
 
     value: Affine
@@ -101,8 +102,8 @@ class Integer(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Add(Node, metaclass=Interned):
+@interned
+class Add(Node):
     """e0 + e1 for sign 1, e0 - e1 for sign -1."""
 
     left: Expr
@@ -117,8 +118,8 @@ class Add(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Mul(Node, metaclass=Interned):
+@interned
+class Mul(Node):
     """e0 * e1."""
 
     left: Expr
@@ -131,8 +132,8 @@ class Mul(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Call(Node, metaclass=Interned):
+@interned
+class Call(Node):
     """f(e0, ...)."""
 
     function: ScalarFunction
@@ -148,8 +149,8 @@ class Call(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class MakePair(Node, metaclass=Interned):
+@interned
+class MakePair(Node):
     """(e0, e1)."""
 
     first: Expr
@@ -163,8 +164,8 @@ class MakePair(Node, metaclass=Interned):
         _set_type(self, Pair(self.first.type, self.second.type))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Proj(Node, metaclass=Interned):
+@interned
+class Proj(Node):
     """fst e for which 0, snd e for which 1."""
 
     which: int
@@ -178,8 +179,8 @@ class Proj(Node, metaclass=Interned):
         _set_type(self, kind.second if self.which else kind.first)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Gen(Node, metaclass=Interned):
+@interned
+class Gen(Node):
     """gen index:size. body, the array of `body` at 0 <= index < size (none if size is negative)."""
 
     index: Index
@@ -191,8 +192,8 @@ class Gen(Node, metaclass=Interned):
         _set_type(self, Array(self.size, self.body.type))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Sum(Node, metaclass=Interned):
+@interned
+class Sum(Node):
     """sum index:size. body."""
 
     index: Index
@@ -205,8 +206,8 @@ class Sum(Node, metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Extremum(Node, metaclass=Interned):
+@interned
+class Extremum(Node):
     """max index:size where pred. body for sign 1, min for -1; no point of pred is an error."""
 
     sign: int
@@ -226,8 +227,8 @@ class Extremum(Node, metaclass=Interned):
         return "max" if self.sign > 0 else "min"
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Choice(Node, metaclass=Interned):
+@interned
+class Choice(Node):
     """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error.
 
     Under gens and brackets alone, as a let's value; under a false bracket it is 0, and never looked at.
@@ -254,8 +255,8 @@ COMPARISONS = ("<", "<=", "=")
 """What `Compared` can ask; a > b is b < a, and a != b is that a = b is not so."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Compared(Node, metaclass=Interned):
+@interned
+class Compared(Node):
     """left op right, a condition on values: 1 where it holds, else 0. It costs 1 and has no differential.
 
     A condition is an index below 2, so what predicates say of it, c[i] = 1 or c[i] = 0, exclude one another, and one of
@@ -275,8 +276,8 @@ class Compared(Node, metaclass=Interned):
         _set_type(self, Idx(constant(2)))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Access(Node, metaclass=Interned):
+@interned
+class Access(Node):
     """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
 
     body: Expr
@@ -290,8 +291,8 @@ class Access(Node, metaclass=Interned):
         _set_type(self, self.body.type.element)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Bracket(Node, metaclass=Interned):
+@interned
+class Bracket(Node):
     """[pred] * body: `body` where pred holds, else the zero of its type; then `body` is not evaluated."""
 
     pred: Predicate
@@ -302,8 +303,8 @@ class Bracket(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Let(Node, metaclass=Interned):
+@interned
+class Let(Node):
     """let var = value in body. An index array is bound to choices, and used in affine expressions alone."""
 
     var: Var | IndexArray
@@ -320,8 +321,8 @@ class Let(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Apply(Node, metaclass=Interned):
+@interned
+class Apply(Node):
     """routine(arguments): a whole function of arrays, whose adjoint is declared and not derived."""
 
     routine: Routine
@@ -337,8 +338,8 @@ RECURRENCES = ("fold", "scan", "prescan", "states")
 """What `Recur` gives: the last state, the state after each step, that before each step, and all of them."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Recur(Node, metaclass=Interned):
+@interned
+class Recur(Node):
     """word index:size with state = init . step.
 
     The state is `init` at first, and each step at 0 <= index < size makes of it the value of `step`, in which the
@@ -599,13 +600,15 @@ def _zero(kind: Type) -> Deep[Expr]:
 
 _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     **dict.fromkeys((Var, Const, Integer), lambda e: ()),
-    **dict.fromkeys((Add, Mul, Compared), lambda e: (e.left, e.right)),
+    **dict.fromkeys((Add, Mul, Compared), attrgetter("left", "right")),
     **dict.fromkeys((Access, Bracket, Gen, Sum, Proj, Extremum, Choice), lambda e: (e.body,)),
-    **dict.fromkeys((Call, Apply), lambda e: e.arguments),
-    MakePair: lambda e: (e.first, e.second),
-    Let: lambda e: (e.value, e.body),
-    Recur: lambda e: (e.init, e.step),
+    **dict.fromkeys((Call, Apply), attrgetter("arguments")),
+    MakePair: attrgetter("first", "second"),
+    Let: attrgetter("value", "body"),
+    Recur: attrgetter("init", "step"),
 }
+
+_CONDITIONAL = frozenset({Bracket, Extremum, Choice})
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -623,6 +626,26 @@ def expressions(root: Expr) -> Iterator[Expr]:
             found.add(e)
             yield e
             stack += children(e)
+
+
+@dataclass(frozen=True)
+class Census:
+    """What an expression is made of: how many different `nodes`, of which `kinds`, under which `conditions`."""
+
+    nodes: int
+    kinds: frozenset[type[Expr]]
+    conditions: frozenset[Predicate]
+
+    def has(self, *kinds: type[Expr]) -> bool:
+        """Whether there is a node of one of these kinds."""
+        return not self.kinds.isdisjoint(kinds)
+
+
+def census(root: Expr) -> Census:
+    """What `root` is made of."""
+    every = list(expressions(root))
+    conditions = [e.pred for e in every if type(e) in _CONDITIONAL]  # type: ignore[union-attr]
+    return Census(len(every), frozenset(map(type, every)), frozenset(conditions))
 
 
 def holds(array: IndexArray, *at: Affine) -> Predicate:

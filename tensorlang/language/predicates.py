@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from tensorlang.interning import Interned, shared
+from tensorlang.interning import interned, shared
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, canonical, constant
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call, run
@@ -36,44 +36,44 @@ class Relation(Shown):
         return f"{self.name}: rel({', '.join(map(str, self.sizes))})"
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Equal(Condition, metaclass=Interned):
+@interned
+class Equal(Condition):
     """difference = 0."""
 
     difference: Affine
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class NonNegative(Condition, metaclass=Interned):
+@interned
+class NonNegative(Condition):
     """value >= 0."""
 
     value: Affine
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Related(Condition, metaclass=Interned):
+@interned
+class Related(Condition):
     """R(a0, ...)."""
 
     relation: Relation
     arguments: tuple[Affine, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class And(Condition, metaclass=Interned):
+@interned
+class And(Condition):
     """Conjunction; of nothing: true."""
 
     parts: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Or(Condition, metaclass=Interned):
+@interned
+class Or(Condition):
     """Disjunction; of nothing: false."""
 
     parts: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Exists(Condition, metaclass=Interned):
+@interned
+class Exists(Condition):
     """There is an index with 0 <= index < size such that body."""
 
     index: Index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 
 from tensorlang.budget import spend
 from tensorlang.language.affine import Affine, Atom
@@ -46,20 +47,6 @@ def height(e: Expr) -> int:
     return found[e]
 
 
-def is_staged(e: Expr) -> bool:
-    """Whether there is a recurrence in `e`, or a call of a routine."""
-    seen: set[Expr] = set()
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Recur | Apply):
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack += children(node)
-    return False
-
-
 def rewrite(
     e: Expr,
     given: Callable[[Expr], Expr | None],
@@ -72,18 +59,25 @@ def rewrite(
     `new` has the new parts, and `made(old, new)` takes its place. Calls with the same functions may share a `memo`.
     """
     memo = {} if memo is None else memo
-    before, stack = len(memo), [(e, False)]
+    before = len(memo)
+    stack: list[tuple[Expr, tuple[Expr, ...] | None]] = [(e, None)]
     while stack:
-        old, ready = stack.pop()
-        if ready:
-            memo[old] = made(old, with_children(old, [memo[part] for part in children(old)]))
-        elif old not in memo:
+        old, parts = stack.pop()
+        if parts is None:
+            if old in memo:
+                continue
             known = given(old)
             if known is not None:
                 memo[old] = known
                 continue
-            stack.append((old, True))
-            stack += [(part, False) for part in reversed(children(old)) if part not in memo]
+            parts = children(old)
+            waiting = [(part, None) for part in reversed(parts) if part not in memo]
+            if waiting:
+                stack.append((old, parts))
+                stack += waiting
+                continue
+        new = [memo[part] for part in parts]
+        memo[old] = made(old, old if all(map(is_, new, parts)) else _with_children(old, new))
     spend(len(memo) - before, "rewriting an expression")
     return memo[e]
 
@@ -119,8 +113,10 @@ def without_places(e: Expr) -> Expr:
 
 def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
     """`e` with other expressions directly under it."""
-    if all(a is b for a, b in zip(children(e), parts, strict=True)):
-        return e
+    return e if all(map(is_, children(e), parts)) else _with_children(e, parts)
+
+
+def _with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
     match e:
         case Add(_, _, sign):
             left, right = parts

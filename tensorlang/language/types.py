@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tensorlang.errors import LimitError
-from tensorlang.interning import Interned
+from tensorlang.interning import interned
 from tensorlang.language.affine import Affine
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
@@ -14,8 +14,8 @@ MOST_PARTS = 1 << 17
 """A pair, whose parts may be pairs, has no more parts than this: each is a statement of its own sooner or later."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Real(Shown, metaclass=Interned):
+@interned
+class Real(Shown):
     """A real number."""
 
     def __str__(self) -> str:
@@ -26,8 +26,8 @@ def _parts(kind: Type) -> int:
     return kind.parts if isinstance(kind, Pair | Array) else 1
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Pair(Shown, metaclass=Interned):
+@interned
+class Pair(Shown):
     """T0 x T1. Raises `LimitError` if it has too many parts: they double where a pair is of one value twice."""
 
     first: Type
@@ -45,8 +45,8 @@ class Pair(Shown, metaclass=Interned):
         return _text(self)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Array(Shown, metaclass=Interned):
+@interned
+class Array(Shown):
     """[n]T: n values of type T."""
 
     size: Affine
@@ -61,8 +61,8 @@ class Array(Shown, metaclass=Interned):
         return _text(self)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Idx(Shown, metaclass=Interned):
+@interned
+class Idx(Shown):
     """An index: an integer from 0 to size - 1. Only arrays of indices are of this type, and choices."""
 
     size: Affine

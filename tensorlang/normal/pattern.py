@@ -5,10 +5,10 @@ Programs have many contractions and few patterns, so what is asked of a pattern 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
-from tensorlang.interning import Interned, shared
+from tensorlang.interning import interned, shared
 from tensorlang.language.affine import Affine, Index, atom_affine, canonical
 from tensorlang.language.predicates import Predicate, substitute
 
@@ -38,8 +38,8 @@ def renamed_affine(a: Affine, old: tuple[Index, ...], new: tuple[Index, ...]) ->
     return a.substitute({i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Pattern(metaclass=Interned):
+@interned
+class Pattern:
     """gen g. sum i0, i1, s. [pred] * X0[i0] * X1[i1], for factors of these shapes.
 
     Its indices are the canonical ones: first g, then those of the factors in order, then s.

@@ -15,11 +15,8 @@ from tensorlang.errors import NormalFormError
 from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, IndexArray
 from tensorlang.language.function import Function, Parameter, unused_name
-from tensorlang.language.grammar import (
-    Var,
-)
+from tensorlang.language.grammar import Apply, Recur, Var
 from tensorlang.language.predicates import relations
-from tensorlang.language.rebuilt import is_staged
 from tensorlang.language.types import R, Type, array, shape
 from tensorlang.normal.ssa import (
     SSA,
@@ -73,7 +70,7 @@ def depth(statements: Sequence[Statement]) -> int:
 def has_recurrences(f: Function) -> bool:
     """Whether there is a recurrence in `f`, or a call of a routine: what passes set apart, since it is computed as a
     whole."""
-    return is_staged(f.body)
+    return f.census.has(Recur, Apply)
 
 
 # steps as programs

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from tensorlang.interning import Alive, Interned
+from tensorlang.interning import Alive, interned
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
@@ -72,8 +72,8 @@ class Defined(Shown):
         return str(right_side(self))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Input(Defined, metaclass=Interned):
+@interned
+class Input(Defined):
     """The part of the parameter `param` that the projections `path` lead to."""
 
     param: Var
@@ -81,7 +81,7 @@ class Input(Defined, metaclass=Interned):
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+@interned
 class Integers(Input):
     """gen g. real(value): what is read as an input is, though it is no parameter's."""
 
@@ -96,8 +96,8 @@ def integers(value: Affine, shape: Shape) -> Integers:
     return Integers(_NO_PARAMETER, (), shape, value)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Step(metaclass=Interned):
+@interned
+class Step:
     """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
 
     Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define
@@ -111,8 +111,8 @@ class Step(metaclass=Interned):
     choices: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Loop(metaclass=Interned):
+@interned
+class Loop:
     """A recurrence of `size` steps from the first states `inits`, whose steps read the values of `frees`."""
 
     size: Affine
@@ -126,7 +126,7 @@ class Loop(metaclass=Interned):
         return (*self.inits, *self.frees)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+@interned
 class States(Input):
     """The state in one `place` of a recurrence: after all steps, after each, before each or all, as `word` says.
 
@@ -149,8 +149,8 @@ def states(loop: Loop, place: int, word: str) -> States:
     return States(_STATES, (), shape, loop, place, word)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Application(metaclass=Interned):
+@interned
+class Application:
     """gen b. routine(X0[b], X1, ..), `batch` being the sizes of b, and those operands `mapped` that are read at b."""
 
     routine: Routine
@@ -169,7 +169,7 @@ class Application(metaclass=Interned):
         return struct_of_arrays(array(self.batch, kind))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+@interned
 class Result(Input):
     """The array in one `place` of what an application gives.
 
@@ -203,16 +203,16 @@ def part_of(whole: Whole, place: int, word: str) -> Statement:
     return states(whole, place, word) if isinstance(whole, Loop) else result_of(whole, place)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Constant(Defined, metaclass=Interned):
+@interned
+class Constant(Defined):
     """gen g. value."""
 
     value: Fraction
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Term(Defined, metaclass=Interned):
+@interned
+class Term(Defined):
     """sign * [pred] * operand[g], a term of an addition."""
 
     sign: int
@@ -220,16 +220,16 @@ class Term(Defined, metaclass=Interned):
     operand: Statement
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Addition(Defined, metaclass=Interned):
+@interned
+class Addition(Defined):
     """gen g. the sum of its terms."""
 
     terms: tuple[Term, ...]
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Map(Defined, metaclass=Interned):
+@interned
+class Map(Defined):
     """gen g. [pred] * function(arguments[g])."""
 
     pred: Predicate
@@ -238,8 +238,8 @@ class Map(Defined, metaclass=Interned):
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Contraction(Defined, metaclass=Interned):
+@interned
+class Contraction(Defined):
     """gen g. sum i0, i1, s. [pred] * X0[i0] * X1[i1]; `summed` holds the sizes of s."""
 
     pred: Predicate
@@ -253,8 +253,8 @@ class Contraction(Defined, metaclass=Interned):
         object.__setattr__(self, "pattern", Pattern(self.pred, shapes, self.summed, self.shape))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Selection(Defined, metaclass=Interned):
+@interned
+class Selection(Defined):
     """array = gen g. [guard] * argmax s where pred. operand[g, s] for sign 1, argmin for -1.
 
     It has no value as other statements have one: they look elements of `array` up in their predicates, only where
@@ -273,8 +273,8 @@ class Selection(Defined, metaclass=Interned):
         return self.array.sizes
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Comparison(Defined, metaclass=Interned):
+@interned
+class Comparison(Defined):
     """array = gen g. [guard] * (left[g] op right[g]).
 
     It is known through `array`, as a selection is, and its array keeps its identity in the same way.

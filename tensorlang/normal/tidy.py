@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from operator import is_
 
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.predicates import (
@@ -67,12 +68,21 @@ def tidy(s: SSA) -> SSA:
     uses = Counter(y for x in s.statements for y in operands(x))
     uses.update(output_list(s.outputs))
     new: dict[Statement, Statement] = {}
-    names: dict[Statement, str] = {}
     for x in s.statements:
-        once = frozenset(new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant))
-        made = new[x] = _tidied(with_operands(x, new), once)
-        if x in s.names and not isinstance(made, Input | Constant):
-            names.setdefault(made, s.names[x])
+        once = frozenset([new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant)])
+        new[x] = _tidied(with_operands(x, new), once)
+    return renewed(s, new)
+
+
+def renewed(s: SSA, new: Mapping[Statement, Statement]) -> SSA:
+    """`s` with those of `new` in the places of its statements, and nothing idle; `s` itself where they are the same.
+    Of statements that have become one it has the name of the first, and inputs and constants have none."""
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        if x in new and not isinstance(new[x], Input | Constant):
+            names.setdefault(new[x], name)
+    if all(map(is_, new, new.values())) and names == s.names:
+        return s
     return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
 
 
@@ -150,7 +160,9 @@ def addition(terms: list[Term], shape: Shape) -> Statement:
         p = simplify_in(t.pred, ranges)
         if p is not FALSE and not is_zero(t.operand):
             kept.append(_unmasked(Term(t.sign, p, t.operand)))
-    kept = _disjoint_joined([_times(t, count, shape) for t, count in Counter(kept).items()], ranges)
+    if len(set(kept)) < len(kept):
+        kept = [_times(t, count, shape) for t, count in Counter(kept).items()]
+    kept = _disjoint_joined(kept, ranges)
     if not kept:
         return Constant(Fraction(0), shape)
     if len(kept) == 1 and kept[0].sign > 0 and (kept[0].pred is TRUE or _is_under(kept[0])):
@@ -194,6 +206,8 @@ def _unmasked(t: Term) -> Term:
 
 def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
     """[p]*e + [q]*e is [p or q]*e if p and q exclude each other."""
+    if len({(t.sign, t.operand) for t in terms}) == len(terms):
+        return [Term(t.sign, simplify_in(t.pred, ranges), t.operand) for t in terms]
     groups: dict[tuple[int, Statement], list[_Alternatives]] = {}
     for t in terms:
         parts = groups.setdefault((t.sign, t.operand), [])

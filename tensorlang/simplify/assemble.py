@@ -11,7 +11,6 @@ never more expensive.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import atom_affine
@@ -26,13 +25,12 @@ from tensorlang.normal.ssa import (
     Statement,
     Term,
     factor_indices,
-    live,
     operands,
     output_list,
     own_indices,
     summed_indices,
 )
-from tensorlang.normal.tidy import addition, map_outputs, with_operands
+from tensorlang.normal.tidy import addition, renewed, with_operands
 
 _MINUS_ONE = Constant(Fraction(-1), ())
 
@@ -50,11 +48,7 @@ def assemble(s: SSA) -> SSA:
             new[x] = with_operands(x, new)
         elif x not in inner:
             new[x] = _assembled(x, inner, new)
-    names: dict[Statement, str] = {}
-    for x, name in s.names.items():
-        if x in new:
-            names.setdefault(new[x], name)
-    return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
+    return renewed(s, new)
 
 
 def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statement]) -> Statement:

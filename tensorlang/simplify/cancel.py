@@ -26,7 +26,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms, lookups, substitute
 from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Selection, Statement, Term, selections
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.simplify.products import Multiplied, Places, Product
 
 _MOST_TRIES, _MOST_ORDERS = 300, 24
@@ -45,10 +45,7 @@ def cancel(s: SSA) -> SSA:
     for x in s.statements:
         multiplied.define(x)
         new[x] = with_operands(_cancelled(x, chosen, multiplied), new)
-    names: dict[Statement, str] = {}
-    for x, name in s.names.items():
-        names.setdefault(new[x], name)
-    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+    return renewed(s, new)
 
 
 def _cancelled(x: Statement, chosen: Set[IndexArray], multiplied: Multiplied) -> Statement:

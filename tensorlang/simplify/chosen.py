@@ -8,7 +8,6 @@ An element of K fulfils what it was chosen under wherever there is one, which is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.predicates import (
@@ -39,7 +38,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selections,
 )
-from tensorlang.normal.tidy import map_outputs, support, with_operands
+from tensorlang.normal.tidy import renewed, support, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
@@ -54,10 +53,7 @@ def without_chosen_conditions(s: SSA) -> SSA:
     new: dict[Statement, Statement] = {}
     for x in s.statements:
         new[x] = _shortened(with_operands(x, new), defined)
-    names: dict[Statement, str] = {}
-    for x, name in s.names.items():
-        names.setdefault(new[x], name)
-    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+    return renewed(s, new)
 
 
 def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from operator import is_
+from weakref import WeakSet
 
 from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
@@ -64,6 +66,9 @@ from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.dependence import Dependence
 from tensorlang.simplify.supports import common
 
+_stored_as_it_is: WeakSet[Statement] = WeakSet()
+"""Statements that stay as they are, whatever the program: passes come by them again and again."""
+
 
 def compact(s: SSA) -> SSA:
     """`s` with every statement that has arithmetic stored on the support that its equalities parametrise."""
@@ -76,12 +81,14 @@ def compact(s: SSA) -> SSA:
         dependence.define(made)
         if x in s.names:
             names.setdefault(stored, s.names[x])
+    if all(map(is_, new, new.values())):
+        return s
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
 def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Statement]:
     """What stands for `x`, and the statement that holds its values."""
-    if isinstance(x, Input | Constant | Defining) or is_index_only(x):
+    if x in _stored_as_it_is or isinstance(x, Input | Constant | Defining) or is_index_only(x):
         return x, x
     if isinstance(x, Contraction):
         strided = _strided(x)
@@ -91,7 +98,10 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
     if hidden is not TRUE:
         _, x = _hoisted(x, _always(x))
     if chart is None:
-        hidden, chart = _tied(x, always, dependence)
+        ties = [q for q in always if isinstance(q, Equal) and compares_elements(q)]
+        if not ties and hidden is TRUE:
+            _stored_as_it_is.add(x)
+        hidden, chart = _tied(x, always, ties, dependence)
     if chart is None:
         return x, x
     stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
@@ -336,18 +346,19 @@ def _is_longer(a: Affine, b: Affine) -> bool:
     return longer is TRUE or holds_from_1_on(longer)
 
 
-def _tied(x: Statement, always: Sequence[Predicate], dependence: Dependence) -> tuple[Predicate, _Chart | None]:
-    """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices."""
+def _tied(
+    x: Statement, always: Sequence[Predicate], ties: Sequence[Equal], dependence: Dependence
+) -> tuple[Predicate, _Chart | None]:
+    """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices. Of what
+    holds `always` that may be one of `ties`."""
     own = own_ranges(x)
-    for q in always:
-        if not isinstance(q, Equal) or not compares_elements(q):
-            continue
+    for q in ties:
         for i, j in permutations(q.difference.indices, 2):
             change: dict[Atom, Affine] = {i: atom_affine(j)}
             if own.get(i) is own.get(j) and substitute(q, change) is TRUE and dependence.is_same(x, i, j, always):
-                ties = [r for r in always if i in free_atoms(r) and substitute(r, change) is TRUE]
+                tying = [r for r in always if i in free_atoms(r) and substitute(r, change) is TRUE]
                 at = {k: change.get(k) or atom_affine(k) for k in own}
-                return conjunction(ties), _Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
+                return conjunction(tying), _Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
     return TRUE, None
 
 
@@ -384,6 +395,8 @@ def _stride(x: Pattern) -> tuple[Index, Index, Affine] | None:
 
 
 def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
+    if all([new[y] is y for y in operands(x)]):
+        return x
     match x:
         case Input() | Constant():
             return x
@@ -392,8 +405,6 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
         case Map() | Selection() | Comparison():
             return with_operands(x, new)
         case Contraction(p, factors, summed, shape):
-            if all(new[y] is y for y in factors):
-                return x
             given = [(new[y], at) for y, at in zip(factors, factor_indices(x), strict=True)]
             return contraction(shape, own_indices(x), given, dict(zip(summed_indices(x), summed, strict=True)), p)
 

@@ -16,7 +16,7 @@ all that are ever read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant, total
 from tensorlang.language.predicates import (
@@ -51,7 +51,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selection,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import in_range, project, simplify_in, solve
 from tensorlang.simplify.compact import reads_all_alike, without
@@ -86,8 +86,7 @@ def compact_choices(s: SSA) -> SSA:
             stored[y.array] = _Element(own, atom_affine(Lookup(one.array, tuple(map(atom_affine, own)))))
             y = one
         new[x] = y
-    names = {new[x]: name for x, name in s.names.items()}
-    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+    return renewed(s, new)
 
 
 def _content(x: Defining) -> tuple[object, ...]:

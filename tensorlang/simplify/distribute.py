@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from tensorlang.cost.bounds import points
 from tensorlang.cost.polynomial import Polynomial, number, total
@@ -25,12 +24,11 @@ from tensorlang.normal.ssa import (
     Contraction,
     Statement,
     Term,
-    live,
     operands,
     output_list,
     own_indices,
 )
-from tensorlang.normal.tidy import addition, map_outputs, support, with_operands
+from tensorlang.normal.tidy import addition, renewed, support, with_operands
 from tensorlang.simplify.plans import cheaper, ways, written_cost
 from tensorlang.simplify.summation import inlined, summation
 
@@ -40,13 +38,9 @@ def distribute(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
     once = frozenset(x for x, count in readers.items() if count == 1)
     new: dict[Statement, Statement] = {}
-    names: dict[Statement, str] = {}
     for x in s.statements:
         new[x] = _taken_apart(x, once, new, sizes or {}) or with_operands(x, new)
-        if x in s.names:
-            names.setdefault(new[x], s.names[x])
-    outputs = map_outputs(s.outputs, new)
-    return live(replace(s, statements=tuple(new.values()), outputs=outputs, names=names))
+    return renewed(s, new)
 
 
 def _taken_apart(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensorlang.cost.bounds import estimate
 from tensorlang.cost.polynomial import Polynomial, total
@@ -20,8 +20,8 @@ from tensorlang.language.affine import Size
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import only_moves
 from tensorlang.normal.pattern import Pattern
-from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.ssa import SSA, Contraction, Statement, operands, output_list
+from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, most_factors, plans, usual_sizes, ways, written_cost
 from tensorlang.simplify.summation import Summation, inlined, scheme, summation
 
@@ -65,11 +65,7 @@ class _Factorising:
                     self.dissolved.add(x)
             else:
                 self.new[x] = with_operands(x, self.new)
-        names: dict[Statement, str] = {}
-        for x, name in self.program.names.items():
-            names.setdefault(self.new[x], name)
-        outputs = map_outputs(self.program.outputs, self.new)
-        return live(replace(self.program, statements=tuple(self.new.values()), outputs=outputs, names=names))
+        return renewed(self.program, self.new)
 
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""

@@ -10,7 +10,6 @@ so it stays under sums that data give point by point, and leaves those that elem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, equal, lookups, relations
@@ -24,7 +23,7 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
 )
-from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.normal.tidy import renewed, with_operands
 from tensorlang.sets.solve import project
 from tensorlang.simplify.compact import compares_elements
 
@@ -35,10 +34,7 @@ def hoist(s: SSA) -> SSA:
     for x in s.statements:
         y = with_operands(x, new)
         new[x] = _hoisted(y) if isinstance(y, Contraction) and len(y.factors) > 1 else y
-    names: dict[Statement, str] = {}
-    for x, name in s.names.items():
-        names.setdefault(new[x], name)
-    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+    return renewed(s, new)
 
 
 def _hoisted(x: Contraction) -> Statement:

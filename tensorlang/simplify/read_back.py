@@ -144,10 +144,19 @@ class _Reader:
         """Names for indices that no size, parameter or variable has."""
         return (name for name in chain("ijklpqrs", (f"i{k}" for k in count())) if name not in self.taken)
 
-    def element(self, x: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate) -> Deep[Expr]:
-        """The element of `x` at `at`, where the indices have these ranges and the predicate `known` holds."""
+    def _read(self, x: Statement, at: tuple[Affine, ...]) -> Expr | None:
+        """The element of `x` at `at`, if it is one of an array; so are most."""
         if x in self.stored:
             return access(self.stored[x], *at)
+        if type(x) is Input and x not in self.extrema:
+            return access(_input(x), *at)
+        return None
+
+    def element(self, x: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate) -> Deep[Expr]:
+        """The element of `x` at `at`, where the indices have these ranges and the predicate `known` holds."""
+        read = self._read(x, at)
+        if read is not None:
+            return read
         here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
         seen = (lookup for a in at for lookup in a.lookups if lookup.array in self.choices)
         known = conjunction(
@@ -184,7 +193,8 @@ class _Reader:
                     return number(0)
                 new = []
                 for y in arguments:
-                    new.append((yield from call(self.element(y, at, ranges, conjunction([known, p])))))
+                    read = self._read(y, at)
+                    new.append(read or (yield from call(self.element(y, at, ranges, conjunction([known, p])))))
                 return bracket(p, Call(f, tuple(new)))
             case Contraction():
                 return (yield from call(self._contraction(x, here, ranges, known)))
@@ -211,7 +221,8 @@ class _Reader:
             at = tuple((values.get(i) or atom_affine(i)).substitute(named) for i in indices)
             if not binders and len(x.factors) == 1 and self._is_within(y, at, ranges, known, p):
                 p = TRUE
-            parts.append((yield from call(self.element(y, at, ranges, conjunction([known, p])))))
+            read = self._read(y, at)
+            parts.append(read or (yield from call(self.element(y, at, ranges, conjunction([known, p])))))
         return sums(binders, bracket(p, _product(parts)))
 
     def _is_within(self, y: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate, p: Predicate) -> bool:

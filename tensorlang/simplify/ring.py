@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as product_of
 
@@ -31,13 +31,12 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     Term,
-    live,
     operands,
     output_list,
     own_indices,
     own_ranges,
 )
-from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import addition, is_index_only, renewed, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 from tensorlang.simplify.compact import ignores
@@ -55,7 +54,6 @@ def apply_ring_laws(s: SSA) -> SSA:
     readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
     new: dict[Statement, Statement] = {}
     once: set[Statement] = set()
-    names: dict[Statement, str] = {}
     for x in s.statements:
         made = with_operands(x, new)
         match made:
@@ -66,9 +64,7 @@ def apply_ring_laws(s: SSA) -> SSA:
         new[x] = made
         if readers[x] == 1 and not isinstance(x, Input | Constant):
             once.add(made)
-        if x in s.names:
-            names.setdefault(made, s.names[x])
-    return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
+    return renewed(s, new)
 
 
 def _number(x: Map) -> Statement:

@@ -174,7 +174,7 @@ def _kind(x: Statement) -> object | None:
         case Addition():
             return _counted((t.sign, _root(t.operand)) for t in x.terms)
         case Contraction():
-            return _counted(y.value if isinstance(y, Constant) else y for y in read)
+            return frozenset([y.value if isinstance(y, Constant) else y for y in read]), len(read)
         case _:
             return None
 

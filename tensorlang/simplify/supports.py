@@ -12,7 +12,6 @@ relations; nothing is computed more often than before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from tensorlang.normal.ssa import (
     Statement,
     Term,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST = 8
@@ -57,8 +56,7 @@ def on_supports(s: SSA) -> SSA:
         made, support = _restricted(with_operands(x, new), outside)
         new[x] = made
         outside[made] = support
-    names = {new[x]: name for x, name in s.names.items()}
-    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+    return renewed(s, new)
 
 
 def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> tuple[Statement, Predicate]:

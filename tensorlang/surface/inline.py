@@ -27,7 +27,6 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
     children,
-    expressions,
     real,
     type_of,
 )
@@ -141,7 +140,7 @@ def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) 
 
 def opened(f: Function) -> Function:
     """`f` with the bodies of routines that are programs in the places of their calls."""
-    if not any(isinstance(e, Apply) for e in expressions(f.body)):
+    if not f.census.has(Apply):
         return f
     body = run(opened_expr(f.body, {}))
     return f if body is f.body else Function(f.name, f.params, body, f.results, f.further)

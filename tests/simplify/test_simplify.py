@@ -14,7 +14,7 @@ from tensorlang.cost.polynomial import Polynomial
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.predicates import TRUE, at_most
 from tensorlang.normal import normal_ssa
-from tensorlang.simplify import simplify_ssa
+from tensorlang.simplify import passes, simplify_ssa
 from tests.support.programs import random_function
 
 N, M = atom_affine(Size("n")), atom_affine(Size("m"))
@@ -234,3 +234,10 @@ def test_what_is_remembered_of_other_programs_changes_no_result(seed: int) -> No
     for f, text in zip(random_programs, together, strict=True):
         tl.clear_caches()
         assert str(tl.adjoint(f)) == text
+
+
+def test_passes_give_the_program_itself_where_they_change_nothing() -> None:
+    f = tl.parse("f(x: [n]R, A: [n][n]R) = let y = gen i:n. sum j:n. A[i, j] * sin(x[j]) in sum i:n. y[i] * exp(y[i])")
+    s = simplify_ssa(normal_ssa(tl.grad(f)))
+    for change in passes():
+        assert change(s) is s

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from tensorlang.language.affine import Affine, Atom, atom_affine
@@ -208,7 +209,7 @@ def _renamed(s: Statement, new: Mapping[str, str]) -> Statement:
 def _node(node: Node, new: Mapping[str, str]) -> Node:
     match node:
         case Name(name):
-            return Name(new.get(name, name))
+            return Name(new[name]) if name in new else node
         case StaticInteger(a):
             return StaticInteger(_affine(a, new))
         case Position(at, arrays):
@@ -223,17 +224,22 @@ def _node(node: Node, new: Mapping[str, str]) -> Node:
         case Function(parameters, body):
             return Function(tuple(new.get(x, x) for x in parameters), _node(body, new))
         case _:
-            return type(node)(*(_part(x, new) for x in node.parts()))
+            parts = node.parts()
+            made = [_part(x, new) for x in parts]
+            return node if all(map(is_, made, parts)) else type(node)(*made)
 
 
 def _part(x: Any, new: Mapping[str, str]) -> Any:
     if isinstance(x, Node):
         return _node(x, new)
-    return tuple(_part(y, new) for y in x) if isinstance(x, tuple) else x
+    if type(x) is not tuple:
+        return x
+    made = [_part(y, new) for y in x]
+    return x if all(map(is_, made, x)) else tuple(made)
 
 
 def _affine(a: Affine, new: Mapping[str, str], but: Collection[Any] = ()) -> Affine:
-    if not any(atom.name in new for atom in a.atoms if atom not in but):
+    if not any([atom.name in new and atom not in but for atom, _ in a.terms]):
         return a
     terms = ((named(new[x.name]) if x not in but and x.name in new else x, k) for x, k in a.terms)
     return Affine(tuple(terms), a.constant)

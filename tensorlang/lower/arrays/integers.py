@@ -6,7 +6,7 @@ known of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
@@ -46,6 +46,8 @@ class Integers:
     lower: dict[Atom, list[Affine]] = field(default_factory=dict)
     upper: dict[Atom, list[Affine]] = field(default_factory=dict)
     made: dict[tuple[int, Node], Affine] = field(default_factory=dict)
+    proved: dict[Affine, bool] = field(default_factory=dict)
+    """Whether these were seen to be nonnegative; forgotten where more is known of an integer than when it was named."""
 
     def spell(self, names: Mapping[Index, str] | Mapping[Size, str]) -> None:
         """Say what indices or sizes are called."""
@@ -94,10 +96,17 @@ class Integers:
                 self.spelled.pop(atom, None)
             table.clear()
         self.made.clear()
+        self.proved.clear()
 
-    def is_nonnegative(self, a: Affine, facts: Iterable[Affine] = ()) -> bool:
+    def is_nonnegative(self, a: Affine, facts: Collection[Affine] = ()) -> bool:
         """Whether a >= 0 is easily proved, given that each of `facts` is at least 0."""
-        known = [*facts, *self.nonnegative]
+        if facts:
+            return self._is_nonnegative(a, [*facts, *self.nonnegative])
+        if a not in self.proved:
+            self.proved[a] = self._is_nonnegative(a, self.nonnegative)
+        return self.proved[a]
+
+    def _is_nonnegative(self, a: Affine, known: Sequence[Affine]) -> bool:
         stack, seen = [a], {a}
         for _ in range(_STEPS):
             if not stack:
@@ -183,6 +192,7 @@ class Integers:
         start = self.parameter(f"{index.name}_start", [r.start], [r.last])
         stop = self.parameter(f"{index.name}_stop", [r.start + 1, start + 1], [r.stop])
         self.upper[start.atoms[0]].append(stop - 1)
+        self.proved.clear()
         return Range(start, stop)
 
     def _undominated(self, values: list[Affine], sign: int) -> list[Affine]:

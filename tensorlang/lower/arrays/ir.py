@@ -52,13 +52,7 @@ class Node:
     def children(self) -> list[Node]:
         """The expressions that it is made of."""
         found: list[Node] = []
-        waiting = list(self.parts())[::-1]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, Node):
-                found.append(value)
-            elif isinstance(value, tuple):
-                waiting += value[::-1]
+        _collect(self.parts(), found)
         return found
 
     def parts(self) -> Iterable[object]:
@@ -67,11 +61,23 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """It and all expressions in it."""
-        stack: list[Node] = [self]
+        stack: list[object] = [self]
         while stack:
-            node = stack.pop()
-            yield node
-            stack += node.children()
+            value = stack.pop()
+            if isinstance(value, Node):
+                yield value
+                stack += value.parts()
+            elif type(value) is tuple:
+                stack += value
+
+
+def _collect(parts: Iterable[object], found: list[Node]) -> None:
+    """Append the nodes among `parts`, which may be in tuples, to `found`."""
+    for value in parts:
+        if isinstance(value, Node):
+            found.append(value)
+        elif type(value) is tuple:
+            _collect(value, found)
 
 
 @dataclass(frozen=True)
@@ -420,25 +426,25 @@ class Block:
                 stack += [inner for s in block.statements for inner in s.blocks()]
 
 
-def names_in(node: Node) -> Iterator[str]:
+def names_in(node: Node) -> Sequence[str]:
     """The names that `node` itself, without its children, reads: of arrays, functions and static integers."""
     match node:
         case Name(name):
-            yield name
+            return (name,)
         case Integer(a):
-            yield from _atoms(a)
+            return _atoms(a)
         case Position(a, arrays):
             own = {atom for atom, _ in arrays}
-            yield from (atom.name for atom, _ in a.terms if atom not in own)
+            return [atom.name for atom, _ in a.terms if atom not in own]
         case Volume(_, extents):
-            yield from _atoms(*extents)
+            return _atoms(*extents)
         case Slice(start, stop, _):
-            yield from _atoms(*(a for a in (start, stop) if a is not None))
+            return _atoms(*(a for a in (start, stop) if a is not None))
         case Range(low, high):
-            yield from _atoms(low, high)
+            return _atoms(low, high)
         case _:
-            pass
+            return ()
 
 
-def _atoms(*several: Affine) -> Iterator[str]:
-    return (atom.name for a in several for atom, _ in a.terms)
+def _atoms(*several: Affine) -> list[str]:
+    return [atom.name for a in several for atom, _ in a.terms]

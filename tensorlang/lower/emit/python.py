@@ -181,8 +181,12 @@ def within(node: Node, level: int) -> str:
 
 def affine(a: Affine, spelled: Mapping[Atom, str] | None = None) -> str:
     """A static integer; `spelled` has the atoms that are not written as their names."""
-    table = spelled or {}
-    return render(a, lambda atom: table.get(atom) or atom.name, " * ")
+    return render(a, lambda atom: spelled.get(atom) or atom.name, " * ") if spelled else _by_names(a)
+
+
+@cached
+def _by_names(a: Affine) -> str:
+    return render(a, lambda atom: atom.name, " * ")
 
 
 def _is_atom(a: Affine) -> bool:

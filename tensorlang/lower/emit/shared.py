@@ -5,6 +5,7 @@ y = f(a, x) ; d = f_by_a(a, x, y)   ->   f_1 = _f_with_derivatives(a, x) ; y = f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -29,12 +30,10 @@ Key = tuple[Shared, tuple[Node, ...]]
 
 
 class _Sharing:
-    def __init__(self, block: Block) -> None:
-        found = [n for n in block.nodes() if isinstance(n, Elementwise) and n.function.shared is not None]
+    def __init__(self, block: Block, found: Sequence[Elementwise]) -> None:
         self.joint = {_key(n) for n in found if n.function.shared is not None and n.function.shared[1] > 0}
         self.called: dict[str, Define] = {}
         self.taken = {name for s in block.walk() if isinstance(s, Assign) for name in s.names}
-        self.any = bool(found)
 
     def block(self, block: Block, known: dict[Key, str]) -> Block:
         made: list[Any] = []
@@ -117,7 +116,8 @@ def _names(key: Key) -> set[str]:
 def share(whole: Define) -> tuple[Define, dict[str, Define]]:
     """`whole` with such calls, and the functions that it calls by name."""
     block = Block([whole])
-    sharing = _Sharing(block)
-    if not sharing.any:
+    found = [n for n in block.nodes() if isinstance(n, Elementwise) and n.function.shared is not None]
+    if not found:
         return whole, {}
+    sharing = _Sharing(block, found)
     return Define(whole.name, whole.parameters, sharing.block(whole.body, {})), sharing.called

@@ -27,7 +27,6 @@ from tensorlang.lower.mesh.local import Cut
 from tensorlang.lower.mesh.partition import partition
 from tensorlang.lower.mesh.plan import MeshStep, plan
 from tensorlang.lower.run import Form, Lowered, check_extrema, defined, values_of
-from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
 from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
@@ -40,8 +39,7 @@ def sends_choices(
     sizes: Mapping[str, int] | None,
 ) -> bool:
     """Whether devices had to send each other indices that they choose, which a `Distributed` can't."""
-    chooses = any(isinstance(e, Choice) for e in postorder(f.body))
-    return chooses and plan(f, asked(f, mesh, sharding), sizes).sends_choices
+    return f.census.has(Choice) and plan(f, asked(f, mesh, sharding), sizes).sends_choices
 
 
 class Distributed(Shown):

@@ -108,12 +108,14 @@ def read_indices(e: Expr) -> Free:
 
 def places(e: Expr) -> list[Affine]:
     """The places of an access, the outermost dimension first."""
-    found = []
-    while isinstance(e, Access | Proj):
-        if isinstance(e, Access):
-            found.append(e.at)
-        e = e.body
-    return found[::-1]
+    found: list[Affine] = []
+    while True:
+        kind = type(e)
+        if kind is Access:
+            found.append(e.at)  # type: ignore[union-attr]
+        elif kind is not Proj:
+            return found[::-1]
+        e = e.body  # type: ignore[union-attr]
 
 
 def variable(e: Expr) -> Var | None:

@@ -21,7 +21,7 @@ from tensorlang.language.grammar import (
     Mul,
     Sum,
     Var,
-    children,
+    expressions,
     number,
 )
 from tensorlang.language.rebuilt import rewrite
@@ -41,11 +41,10 @@ class WithoutIntegers:
 def replace_integers(f: Function) -> WithoutIntegers:
     """`f`, which reads variables that are no parameters instead of the numbers that indices and sizes are."""
     found = WithoutIntegers(f)
-    nodes = _nodes(f)
-    if not any(isinstance(e, Integer) for e in nodes):
+    if not has_numbers(f):
         return found
     ranges: dict[Index, Affine] = {}
-    for e in nodes:
+    for e in expressions(f.body):
         if isinstance(e, Gen | Sum | Extremum | Choice):
             ranges[e.index] = longer(ranges.get(e.index, e.size), e.size)
     body = rewrite(f.body, lambda e: _sum(e.value, found, ranges) if isinstance(e, Integer) else None)
@@ -55,18 +54,7 @@ def replace_integers(f: Function) -> WithoutIntegers:
 
 def has_numbers(f: Function) -> bool:
     """Whether `f` reads numbers that indices or sizes are."""
-    return any(isinstance(e, Integer) for e in _nodes(f))
-
-
-def _nodes(f: Function) -> list[Expr]:
-    seen: dict[Expr, None] = {}
-    stack = [f.body]
-    while stack:
-        e = stack.pop()
-        if e not in seen:
-            seen[e] = None
-            stack += children(e)
-    return list(seen)
+    return f.census.has(Integer)
 
 
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:

@@ -31,12 +31,14 @@ Facts = tuple[Predicate, ...]
 
 def guard_places(f: Function) -> Function:
     """`f` where each comparison and each relation of elements of index arrays is beside the ranges of their places."""
+    if not any(map(lookups, f.census.conditions)):
+        return f
     looks: set[Expr] = set()
     for e in postorder(f.body):
         own = isinstance(e, Bracket | Extremum | Choice) and lookups(e.pred)
         if own or not looks.isdisjoint(children(e)):
             looks.add(e)
-    return replace(f, body=run(_guarded(f.body, (), looks, {}))) if looks else f
+    return replace(f, body=run(_guarded(f.body, (), looks, {})))
 
 
 def _guarded(e: Expr, known: Facts, looks: set[Expr], memo: dict[tuple[Expr, Facts], Expr]) -> Deep[Expr]:

@@ -13,6 +13,7 @@ from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, rea
 from tensorlang.recursion import Deep, call, run
 
 _MOST_TERMS, _MOST_FACTORS = 6, 9
+_ONE = number(1)
 
 Binder = tuple[Index, Affine]
 Places = Mapping[Atom, Affine]
@@ -57,7 +58,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
         moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
         return tuple(at_places(t, moved) for t in known[x].terms)
     if x is not None:
-        return (Term(number(1), factors=(e,)),)
+        return (Term(_ONE, factors=(e,)),)
     match e:
         case Const():
             return (Term(e),)
@@ -65,7 +66,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
         case Sum() if _is_vector(e, known):
-            return (Term(number(1), factors=(e,)),)
+            return (Term(_ONE, factors=(e,)),)
         case Sum(i, size, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
@@ -82,7 +83,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
                 return ()
             return tuple(_times(t, u) for t in left for u in right)
         case _:
-            return (Term(number(1), factors=(e,)),) if _is_vector(e, known) else ()
+            return (Term(_ONE, factors=(e,)),) if _is_vector(e, known) else ()
 
 
 def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
@@ -98,7 +99,7 @@ def _times(t: Term, u: Term) -> Term:
 
 def product(several: Sequence[Expr]) -> Expr:
     """The product of these, without ones, and of numbers their product."""
-    kept = [e for e in several if e is not number(1)] or [number(1)]
+    kept = [e for e in several if e is not _ONE] or [_ONE]
     made = kept[0]
     for e in kept[1:]:
         made = number(made.value * e.value) if isinstance(made, Const) and isinstance(e, Const) else Mul(made, e)

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     NonNegative,
     Or,
     Predicate,
+    affines,
     at_most,
     conjunction,
     conjuncts,
@@ -38,6 +39,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import FreeIndices, factors, is_finite, longer
+from tensorlang.memory import cached
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, project, ranges_predicate
@@ -49,10 +51,18 @@ Tables = dict[tuple[Affine, int], IndexArray]
 def read_quotients(f: Function) -> tuple[Function, Tables]:
     """`f`, which reads index arrays that are no parameters instead of asking what quotients are."""
     tables: Tables = {}
+    if not any(map(_has_multiple, f.census.conditions)):
+        return f, tables
     found, outputs = bindings(f.body)
     made = [(x, _Statement(e, tables).rewritten()) for x, e in found]
     body = under(made, _Statement(outputs, tables).rewritten())
     return (replace(f, body=body) if tables else f), tables
+
+
+@cached
+def _has_multiple(p: Predicate) -> bool:
+    """Whether a multiple of an index is compared in `p`, as it is where one is said to be a quotient."""
+    return any(abs(k) > 1 and isinstance(i, Index) for a in affines(p) for i, k in a.terms)
 
 
 def bound_quotients(f: Function, tables: Tables) -> Function:

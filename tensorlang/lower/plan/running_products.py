@@ -32,7 +32,7 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import is_finite, places, results, variable
+from tensorlang.lower.plan.dependence import is_finite, places, reads, results, variable
 from tensorlang.lower.plan.products import (
     Binder,
     Term,
@@ -56,14 +56,19 @@ def inline_running_products(f: Function) -> Function:
         t = _triangle(e, triangles) if isinstance(x, Var) else None
         if t is not None and isinstance(x, Var):
             triangles[x] = t
+    known: dict[Expr, tuple[set[Var], dict[Expr, Expr]]] = {}
     while True:
         sites: dict[Expr, Expr] = {}
         wrong = {x for x, t in triangles.items() if not t.read <= triangles.keys()}
         for e in (*(e for x, e in statements if x not in triangles), *results(body)):
-            wrong |= _misread(e, triangles, sites)
+            if e not in known:
+                known[e] = _misread(e, triangles)
+            wrong |= known[e][0]
+            sites |= known[e][1]
         if not wrong:
             break
         triangles = {x: t for x, t in triangles.items() if x not in wrong}
+        known = {e: found for e, found in known.items() if wrong.isdisjoint(map(variable, reads(e)))}
     if not sites:
         return f
     memo: dict[Expr, Expr] = {}
@@ -81,6 +86,8 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle]) -> Triangle | None:
         e = e.body
     if len(sizes) < 2:
         return None
+    if len(sizes) == 2 and any(variable(r) not in known and sizes.keys() <= read_at(r) for r in reads(e)):
+        return None  # a factor of both ends
     read: set[Var] = set()
     terms = [_told(t, sizes) for t in multiplied_out(e, known, read)]
     if not terms:
@@ -114,8 +121,9 @@ def _is_apart(t: Term, indices: Collection[Index]) -> bool:
     )
 
 
-def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]) -> set[Var]:
-    """The triangles that are read otherwise than in sums of products; what becomes of these sums is put in `sites`."""
+def _misread(whole: Expr, known: Mapping[Var, Triangle]) -> tuple[set[Var], dict[Expr, Expr]]:
+    """The triangles that are read otherwise than in sums of products, and what becomes of these sums."""
+    sites: dict[Expr, Expr] = {}
     around: dict[Index, Affine] = {}
     wrong: set[Var] = set()
     seen: set[Expr] = {whole}
@@ -137,7 +145,7 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]
         fresh = [c for c in children(part) if c not in seen]
         seen |= {*fresh}
         stack += fresh
-    return wrong
+    return wrong, sites
 
 
 def _diagonal(read: Expr, t: Triangle, around: Ranges) -> Expr | None:

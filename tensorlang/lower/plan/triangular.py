@@ -165,8 +165,8 @@ def _cut(binders: Mapping[Index, Affine], limits: Limits) -> Cut | None:
     row = next((i for i in binders if any(q.value.coefficient(i) for q in own)), None)
     if row is None:
         return None
-    ordered = sorted((q for q in own if q.value.coefficient(row)), key=str)
-    return Cut(tuple(binders), row, tuple(ordered))
+    limiting = [q for q in own if q.value.coefficient(row)]
+    return Cut(tuple(binders), row, tuple(sorted(limiting, key=str) if len(limiting) > 1 else limiting))
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,10 +50,8 @@ def _array_by_blocks(cuts, block, axis, shape, dtype):
 
 def _sum_by_blocks(cuts, block, shape, dtype):
     """The sum of block(start, stop) for all cuts."""
-    total = jnp.zeros(shape, dtype)
-    for cut in cuts:
-        total = total + block(*cut)
-    return total
+    parts = [jnp.asarray(block(*cut), dtype) for cut in cuts]
+    return jnp.broadcast_to(sum(parts[1:], parts[0]), shape) if parts else jnp.zeros(shape, dtype)
 
 
 def _array_by_windows(start, stop, width, block, axis, shape, dtype):

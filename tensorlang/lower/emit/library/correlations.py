@@ -24,7 +24,7 @@ def _correlate(x, w, at, compute, groups=0, batch=0, outer=0):
     last axes; x is zero outside of itself, a and b are positive. Before these come axes that x and w share, then those
     of x alone, or of w alone, then those that are summed. The result has the shared ones, those of x, those of w, and
     the i."""
-    return _traced_once(compute)(x, w, at, groups, batch, outer)
+    return compute(x, w, at, groups, batch, outer)
 
 
 def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
@@ -32,14 +32,11 @@ def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
     return _correlated(x, w, at, lambda x, w, at: _in_steps(x, w, at, compute), groups, batch, outer)
 
 
-def _traced_once(compute):
-    """`compute`, which JAX traces once for all arrays of the same shapes."""
-    return lambda x, w, at, *axes: jax.jit(compute, static_argnums=(2, 3, 4, 5))(x, w, tuple(at), *axes)
-
-
 def _with_axes(compute):
-    """`compute`, which takes arrays with all the axes of `_correlate`, too, if it is told how many there are."""
-    return lambda x, w, at, *axes: _correlated(x, w, at, compute, *axes) if axes else compute(x, w, at)
+    """`compute`, which takes arrays with all the axes of `_correlate`, too, if it is told how many there are: then JAX
+    traces it once for all arrays of the same shapes."""
+    traced = jax.jit(lambda x, w, at, *axes: _correlated(x, w, at, compute, *axes), static_argnums=(2, 3, 4, 5))
+    return lambda x, w, at, *axes: traced(x, w, tuple(at), *axes) if axes else compute(x, w, at)
 
 
 def _correlated(x, w, at, compute, groups, batch, outer):
@@ -140,7 +137,7 @@ def _in_rows(x, w, at, compute):
             rows = -(-w.shape[2 + k] // a)
             x, w = _folded(x, 2 + k, c, n + rows - 1, a), _folded(w, 2 + k, 0, rows, a)
             return _in_rows(x, w, [*at[:k], (1, 1, 0, n), *at[k + 1 :]], compute)
-    return _traced_once(compute)(x, w, at)
+    return jax.jit(compute, static_argnums=2)(x, w, tuple(at))
 
 
 def _folded(x, axis, start, rows, step):

@@ -9,7 +9,7 @@ from tensorlang.lower.emit.library.loops import _stored
 def _over(x, *ranges):
     """x over the ranges (start, stop) of positions, zero where it has no element."""
     edges = [(-start, max(start, stop) - n, 0) for (start, stop), n in zip(ranges, x.shape, strict=True)]
-    return lax.pad(x, jnp.zeros((), x.dtype), edges)
+    return lax.pad(x, jnp.zeros((), x.dtype), edges) if any(low or high for low, high, _ in edges) else x
 
 
 def _some(x, at):

@@ -45,7 +45,7 @@ LEAST_BY_EQUATION = 100
 more there are, and that is to be paid back."""
 
 SHARE = 5
-"""A region saves at least one in so many of the operations of all the value, or the gradient is not faster for it."""
+"""A region saves at least the whole value's operations divided by this, or the gradient is not faster for it."""
 
 _STRUCTURED = (
     "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "

@@ -259,3 +259,15 @@ def test_the_adjoint_of_two_dimensional_pooling_works_in_proportion_to_the_eleme
     f = adjoint(parse(COMPUTED["pooling of what is computed"]))
     work = [count(lower(f), jnp.ones((2 * n, 2 * n)), jnp.ones(())).arithmetic / n**2 for n in (20, 60)]
     assert work[1] <= 1.2 * work[0]
+
+
+@pytest.mark.parametrize(
+    "condition", ["i <= k and 1 <= k", "k <= i and 1 <= k", "i <= k and 2 <= k", "i <= k + 1 and 1 <= k"]
+)
+def test_running_extrema_of_ranges_that_may_be_empty_are_zero_where_they_are(condition: str) -> None:
+    f = parse(f"f(x: [n]R) = gen i:n. [exists k:n. {condition}] * max k:n where {condition}. x[k]")
+    for n in (0, 1, 2, 3, 7):
+        x, y = np.random.default_rng(n).normal(size=(2, n))
+        np.testing.assert_allclose(lower(f)(x), np.reshape(evaluate(f, x), n), rtol=1e-6)
+        g = adjoint(f)
+        np.testing.assert_allclose(lower(g)(x, y), np.reshape(evaluate(g, x, y), n), rtol=1e-5, atol=1e-6)

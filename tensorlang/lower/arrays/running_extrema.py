@@ -7,11 +7,11 @@ which compares each e(j) a few times, and not once for each i. The limit a(i) ma
 
 from __future__ import annotations
 
-from tensorlang.language.affine import Affine, atom_affine
+from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import TRUE, NonNegative, Predicate, at_most, conjuncts
 from tensorlang.lower.arrays.context import Context, Held
-from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Name
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.scope import Scope
@@ -54,8 +54,13 @@ def running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, a: Affin
     values = cast(values) if v.weak else values
     part = _PARTS[type(e), e.sign]
     node = apply(part, values, integer(axes.index(j)), Name(str(backwards)))
+    lengths = {i: domain[i].extent for i in axes}
+    if not ctx.integers.is_nonnegative(r.extent - 1, _nonempty(scope, end)):
+        # something to read for the rows that there are, in which it is hidden
+        lengths[j] = ctx.integers.greatest(f"{j.name}_size", [constant(1), r.extent], scope.block, [])
+        node = apply("_over", node, *(ctx.shape((ZERO, n)) for n in lengths.values()))
     name = ctx.named_array(Value(node), scope.block, "running")
-    held = Held(name, tuple(domain[i].extent for i in axes))
+    held = Held(name, tuple(lengths.values()))
     found = read_nearest(ctx, scope, held, axes, j, end - r.start)
     some = at_most(end, r.last) if backwards else at_most(r.start, end)
     if isinstance(e, Choice) or _always(ctx, scope, some):
@@ -66,5 +71,9 @@ def running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, a: Affin
 def _always(ctx: Context, scope: Scope, q: Predicate) -> bool:
     if not isinstance(q, NonNegative):
         return q is TRUE
-    facts = [r.extent - 1 for i in q.value.indices if (r := scope.range_of(i)) is not None]
-    return ctx.integers.is_nonnegative(scope.bounds(q.value)[0], facts)
+    return ctx.integers.is_nonnegative(scope.bounds(q.value)[0], _nonempty(scope, q.value))
+
+
+def _nonempty(scope: Scope, a: Affine) -> list[Affine]:
+    """What is not negative where there is an element for each index of `a`."""
+    return [r.extent - 1 for i in a.indices if (r := scope.range_of(i)) is not None]

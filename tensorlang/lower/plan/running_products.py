@@ -184,7 +184,8 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle]) -> Expr
     terms = multiplied_out(e, known, read)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
-    if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in terms):
+    tied = (replace(t, parts=(*t.parts, *parts)) for t in terms)
+    if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in tied):
         return None  # what is one sum stays one: sum i. (x[i] - c) is not taken apart
     *others, last = loops
     whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []

@@ -277,7 +277,7 @@ def a_band_at_data(rng: random.Random) -> str:
     """A band, or what is made of one, that is read at data rows, columns or both, in a sum."""
     low, width = rng.randint(-3, 1), rng.randint(1, 4)
     where = f"{low} <= i - j < {low + width}"
-    value = rng.choice(["sin(x[i] + y[j])", "x[i] * sin(y[j])", "exp(x[i] - y[j])", "w[0, i] + x[j]"])
+    value = rng.choice(["sin(x[i] + y[j])", "x[i] * sin(y[j])", "exp(x[i] - y[j])", "(w[0, i] + x[j])"])
     lets = f"let b = gen i:n, j:n. [{where}] * {value} in"
     row, column = rng.choice(
         [("t[i]", "j"), ("i", "t[j]"), ("j", "t[i]"), ("t[j]", "i"), ("t[i]", "s[j]"), ("s[j]", "i")]

@@ -207,6 +207,7 @@ def has_only_known_names(source: str) -> None:
         "float",
         "int",
         "abs",
+        "any",
         "divmod",
     }
     assert not read & (set(dir(builtins)) - bound) & {"eval", "exec", "open", "__import__", "getattr", "globals"}

@@ -62,11 +62,11 @@ def _asked(path: Path, name: str, fun: Callable[..., Any], shapes: str) -> tuple
     def call(*args: Any) -> Any:
         try:
             return fun(*args)
-        except Exception as error:
+        except Exception as error:  # whatever the user's function raises
             lines = [f.lineno for f in extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
             where = f"{path}:{lines[-1]}" if lines else str(path)
             first = (str(error).splitlines() or [""])[0]
-            raise ArgumentError(f"{where}: {name} fails at {shapes}: {type(error).__name__}: {first}") from None
+            raise ArgumentError(f"{where}: {name} fails at {shapes}: {type(error).__name__}: {first}") from error
 
     return call, _in_order(name, fun, given)
 

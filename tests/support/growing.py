@@ -17,16 +17,18 @@ def derivatives(f: tl.Function) -> list[tl.Function]:
     return [f, tl.adjoint(f, wrt="x")]
 
 
-def agrees(f: tl.Function, n: int, rng: random.Random) -> None:
-    """What runs of `f` and of its gradient is what they mean, at this size."""
+def agrees(f: tl.Function, *sizes: int, rng: random.Random | None = None) -> None:
+    """What runs of `f` and of its gradient is what they mean, at these sizes."""
     with jax.enable_x64(True):
-        for g in derivatives(f):
-            given = random_arguments(g, rng, {"n": n}, exact=False)
-            try:
-                wanted = tl.evaluate(g, **given)
-            except tl.EmptyExtremum:
-                continue
-            assert close(tl.lower(g)(**given), wanted), f"n = {n}\n{g}"
+        for n in sizes:
+            data = rng or random.Random(n)
+            for g in derivatives(f):
+                given = random_arguments(g, data, {"n": n}, exact=False)
+                try:
+                    wanted = tl.evaluate(g, **given)
+                except tl.EmptyExtremum:
+                    continue
+                assert close(tl.lower(g)(**given), wanted), f"n = {n}\n{g}"
 
 
 def grows_linearly(f: tl.Function, derived: bool = True, least: int = 64) -> None:

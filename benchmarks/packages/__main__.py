@@ -91,7 +91,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
             f"time by JAX's, geometric mean: {mean([row['ratio'] for row in rows]):.3g} of all, "
             f"{mean([row['ratio'] for row in timed]):.3g} where the code differs",
             f"slower than 1.1: {', '.join(slow) or 'none'}",
-            f"where the linter finds a loss ({len(lossy)}): {mean(lossy):.3g}",
+            f"where the linter finds a loss ({len(lossy)}): {mean(lossy):.3g}" if lossy else "the linter finds no loss",
             f"alarms that XLA's operations refute: {', '.join(refuted) or 'none'}",
             f"time to the first gradient by JAX's, geometric mean: {mean([ratio_of_first(row) for row in rows]):.3g}; "
             f"more than 2: {', '.join(late) or 'none'}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import re
@@ -61,6 +62,8 @@ def measured(f: PackageFunction, n: int, rounds: int) -> Figures:
     firsts = []
     runs = []
     for gradient in (jax.grad, tl.jax.grad):
+        gc.collect()
+        gc.freeze()  # or garbage is looked for in all the packages, in the time of either
         start = time.perf_counter()
         compiled = jax.jit(gradient(made.fun, made.wanted)).lower(*made.args).compile()
         result = jax.block_until_ready(compiled(*made.args))

@@ -83,7 +83,8 @@ _MOST_ORDERS = 24
 def in_one_order(ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
     """The points of the ranges at which `p` is true: one domain in whatever order the indices come, unless there are
     very many orders in which `p` says the same of them."""
-    return min((_in_order(order, ranges, p) for order in _orders(ranges, p)), key=repr)
+    found = [_in_order(order, ranges, p) for order in _orders(ranges, p)]
+    return min(found, key=repr) if len(found) > 1 else found[0]
 
 
 def _in_order(order: tuple[Index, ...], ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
@@ -104,6 +105,8 @@ def _orders(ranges: Mapping[Index, Affine], p: Predicate) -> Iterator[tuple[Inde
         if len(numbers) == len(set(kinds.values())):
             break
         kinds = finer
+        if len(numbers) == len(ranges):
+            break
     same = [[i for i in ranges if kinds[i] == k] for k in sorted(set(kinds.values()))]
     orders = product(*map(permutations, same))
     return (tuple(i for group in order for i in group) for order in islice(orders, _MOST_ORDERS))

@@ -23,6 +23,7 @@ from tensorlang.shown import Shown
 class Row:
     """One part of the function: its lines, what it becomes, why, and the operations of both gradients.
 
+    Those of the derived one are 0 if it was known without them that JAX's is as cheap.
     `smaller` are these operations at smaller sizes, where sizes have names.
     """
 
@@ -38,10 +39,10 @@ class Row:
         """The operations in words, with the factors between them."""
         if not self.jax_work:
             return ""
-        found = f" (JAX {self.jax_work:,} operations, derived {self.derived_work:,}"
+        found = f" (JAX {self.jax_work:,} operations"
         if self.derived_work:
             factor = self.jax_work / self.derived_work
-            found += f", {factor:.3g} times"
+            found += f", derived {self.derived_work:,}, {factor:.3g} times"
             if self.smaller[1]:
                 before = self.smaller[0] / self.smaller[1]
                 found += f" at {SIZES[-1]}, {before:.3g} at {SIZES[0]}"
@@ -82,7 +83,7 @@ class Explanation(Shown):
 
 def _cells(row: Row) -> list[str]:
     lines = "<br>".join(escape(f"{line.line}: {line.code}") for line in row.lines)
-    counts = [f"{n:,}" if row.jax_work else "" for n in (row.jax_work, row.derived_work)]
+    counts = [f"{n:,}" if n else "" for n in (row.jax_work, row.derived_work)]
     return [escape(row.what), lines, escape(row.why), *counts]
 
 

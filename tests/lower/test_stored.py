@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 import jax
@@ -9,13 +10,16 @@ import numpy as np
 import pytest
 
 from benchmarks.gradbench import _ODE
-from tensorlang import adjoint, cost
+from tensorlang import adjoint, cost, evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.types import shape
 from tensorlang.lower import lower
 from tensorlang.measure.count import count
 from tensorlang.simplify import simplify
 from tensorlang.surface.parse import parse
+from tests.lower.test_array_programs import agrees
+from tests.lower.test_lower import assert_close
+from tests.support.programs import random_arguments
 
 
 def steps(count: int) -> str:
@@ -71,6 +75,11 @@ def test_steps_of_a_stencil_agree_with_numpy_in_float64() -> None:
             "let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] + 3 in gen i:n, j:2. [j = 0] * y[i]^2 + [j = 1] * y[i]*z[i]",
             ("y",),
         ),
+        # a slow function of each element, in two loops; not what is fast, or of a few elements
+        ("let y = gen i:n. sin(x[i]) in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ("y",)),
+        ("let y = gen i:n. exp(x[i]) in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ()),
+        ("let y = gen i:9. sin(w[i]) in (gen i:n. y[2]*z[i], gen i:n. y[1] + z[i])", ()),
+        ("let a = gen i:n. sin(x[i]) in (max i:n. a[i]*z[i], gen i:n. a[i] + z[i])", ("a",)),
         # a few elements
         (
             "let y = gen i:9. ((x[0] + w[i])*x[1] + 2)^2*w[i] + x[2]^3 in gen i:n, j:9. y[j]*z[i] + y[8 - j]",
@@ -93,3 +102,35 @@ def test_steps_store_only_what_saves_much() -> None:
     assert count(lower(gradient), *sizes).operations <= 4 * (value + 2 * 1001)
     often = f"f(u: [n]R) = fold t:T with s = u. {steps(8).partition('= ')[2].replace('u0', 's')}"
     assert " = _stored(" in lower(parse(often)).source
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "gen i:n, j:n. a[i, j] + a[j, i]",
+        "gen i:n, j:n. a[j, i] * b[i, j] + exp(a[i, j])",
+        "let t = gen i:n, j:n. sin(a[i, j]) in gen i:n, j:n. [j <= i] * (t[i, j] - t[j, i])",
+        "gen i:n, j:n, k:n. c[i, j, k] * c[k, i, j] + c[j, k, i]",
+    ],
+)
+def test_an_array_that_is_read_both_ways_is_turned_by_itself(body: str) -> None:
+    f = parse(f"f(a: [n][n]R, b: [n][n]R, c: [n][n][n]R) = {body}")
+    assert "_turned(" in lower(f).source
+    for n in (0, 1, 5):
+        given = random_arguments(f, random.Random(n), {"n": n}, exact=False)
+        assert_close(lower(f)(**given), evaluate(f, **given), 1e-6)
+        agrees(f, given)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "gen i:n, j:n. a[j, i] + b[i, j]",  # XLA reads different arrays both ways in one loop well
+        "gen i:n, j:n. a[j, i] + a[j, i]^2",
+        "sum i:n, j:n. a[i, j] * a[j, i]",  # and sums as well
+        "gen i:n, j:n, k:n. c[i, j, k] * c[j, i, k]",  # along the same axis
+    ],
+)
+def test_others_are_not_turned_by_themselves(body: str) -> None:
+    f = parse(f"f(a: [n][n]R, b: [n][n]R, c: [n][n][n]R) = {body}")
+    assert "_turned(" not in lower(f).source

@@ -639,7 +639,14 @@ _EXACT = [[Fraction(a, b) for b in (1, 1, 2, 3)] for a in (1, 2, 0, -1, 3, -2, 1
 _FLOATS = [[float(value) * 0.5 for value in row] for row in _EXACT]
 
 
-def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool) -> dict[str, Any]:
+def _filled(extents: tuple[int, ...], kind: type, one: Callable[[], Any]) -> Any:
+    data = np.empty(extents, kind)
+    for place in np.ndindex(*extents):
+        data[place] = one()
+    return data
+
+
+def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool, array: Any = _filled) -> dict[str, Any]:
     atoms: dict[Any, int] = {s: sizes[s.name] for s in f.sizes}
 
     table = _EXACT if exact else _FLOATS
@@ -651,25 +658,17 @@ def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool) ->
         if isinstance(kind, Pair):
             return (filled(kind.first), filled(kind.second))
         extents = tuple(max(a.value(atoms), 0) for a in shape(kind)[0])
-        if not extents:
-            return one()
-        data = np.empty(extents, dtype=object if exact else float)
-        for place in np.ndindex(*extents):
-            data[place] = one()
-        return data
+        return array(extents, object if exact else float, one) if extents else one()
 
     values: dict[str, Any] = {}
     for p in f.params:
         if isinstance(p, Relation):
-            mask = np.zeros(tuple(max(a.value(atoms), 0) for a in p.sizes), dtype=bool)
-            for place in np.ndindex(*mask.shape):
-                mask[place] = choose.below(2) == 1
-            values[p.name] = mask
+            extents = tuple(max(a.value(atoms), 0) for a in p.sizes)
+            values[p.name] = array(extents, bool, lambda: choose.below(2) == 1)
         elif isinstance(p, IndexArray):
-            elements = np.zeros(tuple(a.value(atoms) for a in p.sizes), dtype=np.int64)
-            for place in np.ndindex(*elements.shape):
-                elements[place] = choose.below(p.size.value(atoms))
-            values[p.name] = elements
+            extents = tuple(a.value(atoms) for a in p.sizes)
+            most = p.size.value(atoms)
+            values[p.name] = array(extents, np.int64, lambda most=most: choose.below(most))
         else:
             values[p.name] = filled(struct_of_arrays(p.type))
     return values
@@ -684,6 +683,11 @@ def random_arguments(f: Function, rng: random.Random, sizes: dict[str, int], *, 
     """Arguments of `f` by name: small fractions (in arrays of objects) or floats; booleans for relations, integers for
     index arrays."""
     return _values(f, sizes, _Seeded(rng), exact)
+
+
+def blank_arguments(f: Function, sizes: dict[str, int]) -> dict[str, Any]:
+    """Arguments of `f` by name with zeros in all arrays, for what depends on their shapes."""
+    return _values(f, sizes, _Seeded(random.Random(0)), False, lambda extents, kind, one: np.zeros(extents, kind))
 
 
 @st.composite

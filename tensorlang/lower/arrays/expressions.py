@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Axes, Value, compared, instead, plus, where
+from tensorlang.lower.arrays.values import Axes, Value, compared, instead, plus, turned, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
@@ -42,13 +42,15 @@ _MOST_PARTS = 6
 
 
 class Compiler:
-    """Writes the code of expressions; `shared` are those that the statement uses more than once."""
+    """Writes the code of expressions; `shared` are those that the statement uses more than once, `both_ways` its
+    reads of arrays that it reads along several axes."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         ctx.value = self.value
         ctx.contract = lambda c: contract(ctx, c)
         self.shared: frozenset[Expr] = frozenset()
+        self.both_ways: frozenset[Expr] = frozenset()
 
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The array of `e` over those axes of `scope` on which it depends."""
@@ -64,7 +66,8 @@ class Compiler:
         v: Value
         match e:
             case Var() | Proj() | Access():
-                return access(self.ctx, scope, *self.ctx.held_by(e))
+                v = access(self.ctx, scope, *self.ctx.held_by(e))
+                return turned(v, scope.order) if e in self.both_ways else v
             case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
                 return (yield from call(self.value(Bracket(p, Add(a, b, sign)), scope)))
             case Add(a, b, sign):

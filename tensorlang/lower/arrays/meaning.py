@@ -518,6 +518,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_sums": lambda *terms: [np.sum(x) for x in terms],
     "_take": _take,
     "_times_ones": np.sum,
+    "_turned": np.transpose,
     "_worthwhile": lambda inner, edge: inner,
 }
 """Each operation, and each part of the library that array programs call."""

@@ -108,6 +108,7 @@ _FREE = (
     "_group_numbers",
     "_group_numbers_of_both",
     "_stored",
+    "_turned",
     "_along",
     "_cuts",
 )

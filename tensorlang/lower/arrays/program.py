@@ -53,7 +53,7 @@ from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.dependence import is_condition, read_by
+from tensorlang.lower.plan.dependence import is_condition, read_both_ways, read_by
 from tensorlang.lower.plan.guards import Conditions, Required, at_places, of_elements
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, Quotients, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
@@ -232,6 +232,7 @@ class ArrayProgram(Shown):
             held, domain, env = on_points(ctx, held, storage.relation, domain)
         scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain, env=env)
         self._compiler.shared = used_twice(scalar)
+        self._compiler.both_ways = read_both_ways(scalar) if len(binders) > 1 else frozenset()
         cut = storage.cut if isinstance(storage, RowBlocks) else None
         if cut is not None and all(r == Range(ZERO, n) for r, n in zip(domain.values(), held.shape, strict=True)):
             held = replace(held, cut=cut)

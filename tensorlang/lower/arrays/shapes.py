@@ -259,6 +259,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     ),
     "_sum_windows": lambda x, at: Shaped((*x.shape[: len(x.shape) - len(at)], *(axis[3] for axis in at))),
     "_sums": lambda *terms: tuple(Shaped() for _ in terms),
+    "_turned": lambda x, places: Shaped(tuple(x.shape[number(k)] for k in places), x.kind),
     "_worthwhile": lambda inner, edge: inner,
 }
 """The shape, or whatever else, that each operation gives. `greatest` and `least` are of static integers alone."""

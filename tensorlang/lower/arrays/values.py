@@ -123,6 +123,14 @@ def ordered(v: Value, axes: Axes) -> Value:
     return Value(Transpose(v.node, places), wanted, v.depth + 1, None, v.weak)
 
 
+def turned(v: Value, axes: Axes) -> Value:
+    """`v`, if it is a whole array, with its axes in the order of `axes` by an operation of its own."""
+    w = ordered(v, axes)
+    if w is v or not isinstance(v.node, Name):
+        return v
+    return replace(w, node=apply("_turned", v.node, integers(v.axes.index(a) for a in w.axes)))
+
+
 def union(values: list[Value], order: Axes) -> Axes:
     """The axes that occur, in their common order if all agree, else in that of `order`."""
     found = {a for v in values for a in v.axes}

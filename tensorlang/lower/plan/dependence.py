@@ -154,6 +154,15 @@ def are_apart(at: Sequence[Affine], indices: Collection[Index]) -> bool:
     return determines(conjunction(equal(a, atom_affine(Index("at"))) for a in at), indices)
 
 
+def read_both_ways(e: Expr) -> frozenset[Expr]:
+    """The accesses in `e` of arrays that it reads along more than one of their axes: of x in x[i, j] + x[j, i]."""
+    reads: dict[Expr | None, dict[Expr, Affine]] = {}
+    for read in accesses(e):
+        if len(at := places(read)) > 1:
+            reads.setdefault(variable(read), {})[read] = at[-1]
+    return frozenset(read for lasts in reads.values() if len(set(lasts.values())) > 1 for read in lasts)
+
+
 def accesses(e: Expr) -> list[Expr]:
     """The accesses in `e` that are not within a sum inside of it."""
     found: list[Expr] = []

@@ -49,8 +49,14 @@ _ALIKE = 16
 _SMALL = 256
 """Elements that are no trouble to compute again."""
 
+_SLOW = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "cbrt", "lgamma", "digamma", "trigamma", "tetragamma"}
+"""Functions that XLA's compiler for CPUs calls for one number after the other."""
+
+_SLOWLY = _WORTH * _ALIKE
+"""The operations that take as long as one of these: to store what it gives pays where two loops read it."""
+
 _MOST = 64
-"""Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
+"""Times that an array is computed, and other operations for an element of it, beyond which nobody counts."""
 
 _TAPS = 8
 """Places at which a correlation, sum j. x[i + j] * w[j], or gen i, j. x[i + j], is taken to read an element of x, and
@@ -75,16 +81,17 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
         _note(result, {(result,)}, times)
     work: dict[Var, int] = {}
     for x, e in statements:
-        work[x] = _work(e, work)
+        work[x] = _work(x, e, work)
     found: set[Var] = set()
-    for x, e in reversed(statements):
-        if not _is_small(x) and _saved(times[x], work[x], x in apart) >= worth:
-            found.add(x)
-        _note(e, {(x,)} if x in found else times[x], times)
+    for y, e in reversed(given):
+        if isinstance(y, Var) and not _is_small(y) and _saved(times[y], work[y], y in apart) >= worth:
+            found.add(y)
+        # places that are chosen are stored anyway
+        _note(e, times[y] if isinstance(y, Var) and y not in found else {(y,)}, times)
     # what is made of others that are stored is less work than that
     work.clear()
     for x, e in statements:
-        work[x] = _work(e, work)
+        work[x] = _work(x, e, work)
         if _saved(times[x], work[x], x in apart) < worth:
             found.discard(x)
         if x in found:
@@ -93,13 +100,15 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
     return frozenset(found.union(sums))
 
 
-def _work(e: Expr, work: Mapping[Var, int]) -> int:
-    """The operations for each element of `e`, where those of variables are `work`."""
+def _work(x: Var, e: Expr, work: Mapping[Var, int]) -> int:
+    """The operations for each element of `x`, which is `e`, where those of variables are `work`."""
     parts = list(_at_each_element(e))
     made_of = {variable(part) for part in parts}
     operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
     operations += sum(_TAPS for part in parts if isinstance(part, Sum | Extremum) and _is_correlation(part))
-    return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
+    below = [work.get(y, 0) for y in made_of if y is not None]
+    slow = not _is_small(x) and any(isinstance(part, Call) and part.function.name in _SLOW for part in parts)
+    return _SLOWLY if slow or _SLOWLY in below else min(_MOST, operations + sum(below))
 
 
 def _saved(times: set[Time], work: int, apart: bool) -> float:

@@ -20,6 +20,17 @@ def _stored(x):
     return lax.platform_dependent(x, cpu=once, default=lambda x: x)
 
 
+def _turned(x, places):
+    """x with its axes in that order, for what reads it in its own order as well: XLA's loops for CPUs that read one
+    array both ways take up to ten times as long, unless a function that is not inlined is in between."""
+
+    def once(x):
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(lambda x: x.transpose(places))(x)
+
+    return lax.platform_dependent(x, cpu=once, default=lambda x: x.transpose(places))
+
+
 def _sum(x, axes):
     """The sum of x over axes that are not its last, not as a reduction: XLA's CPU compiler can get it wrong, if x is a
     product (jaxlib 0.10.2). Few rows are added up, in one pass with what x is made of; of more, about eight parts are,

@@ -57,7 +57,8 @@ def _add_at(values, at, shape, order=None):
         for a, n in zip(at[1:], shape[1:], strict=True):
             flat = flat * n + a
         flat = jnp.where(inside, flat, size)
-    one_by_one = lambda flat, values, *_: _add_one_by_one(values, flat, size).reshape((*shape, *values.shape[1:]))
+    add = _add_scattered if _suits_scatter(values, size) else _add_one_by_one
+    one_by_one = lambda flat, values, *_: add(values, flat, size).reshape((*shape, *values.shape[1:]))
     if order is None:
         sorted_first = lambda flat, values: _add_sorted(values, flat, size).reshape((*shape, *values.shape[1:]))
         return lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
@@ -65,8 +66,20 @@ def _add_at(values, at, shape, order=None):
     return lax.platform_dependent(flat, values, order, *at, cpu=one_by_one, default=by_order)
 
 
+def _suits_scatter(values, size):
+    """Whether XLA's own scatter takes less time than a loop: with few values, short rows, or what fills a cache."""
+    count, each = len(values), values.size // len(values)
+    return size * each >= 2**16 or (each > 1 and values.size >= 2**20) or (each < 16 and (count < 2**12 or each >= 4))
+
+
+def _add_scattered(values, at, size):
+    """The sums of the values whose places are equal, as XLA scatters; what is not at one below `size` is left out."""
+    sums = jnp.zeros((size, *values.shape[1:]), values.dtype)
+    return sums.at[at].add(values, mode="drop", wrap_negative_indices=False)
+
+
 def _add_one_by_one(values, at, size):
-    """The sums of the values whose places are equal, by a loop; what is not at a place below `size` is left out."""
+    """The same sums, by a loop."""
     rest, each = values.shape[1:], values.size // len(values)
     if rest and each % 4 == 0:
         values = values.reshape((len(values), each // 4, 4))  # the compiler makes vectors of these

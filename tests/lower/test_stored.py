@@ -134,3 +134,29 @@ def test_an_array_that_is_read_both_ways_is_turned_by_itself(body: str) -> None:
 def test_others_are_not_turned_by_themselves(body: str) -> None:
     f = parse(f"f(a: [n][n]R, b: [n][n]R, c: [n][n][n]R) = {body}")
     assert "_turned(" not in lower(f).source
+
+
+_CHOSEN = "f(x: [n]R, z: [n]R, y: [n]idx(m), v: [m]R) = let s = gen k:m. sum i:n. [y[i] = k] * x[i] in "
+
+
+@pytest.mark.parametrize(
+    "body, wanted",
+    [
+        # made of sums, which are as many: otherwise each element that is chosen is computed, of all that it is made of
+        ("let t = gen k:m. exp(s[k]) + v[k] in gen i:n. x[i] * t[y[i]]", True),
+        ("let t = gen k:m. s[k] * v[k] in gen i:n. x[i] * t[y[i]]", True),
+        # made of what is given, of which only a few may be chosen, or of one array alone
+        ("let t = gen k:m. exp(v[k]) in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
+        ("let t = gen k:m. v[k] * v[k] in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
+        ("let t = gen k:m. 2 * s[k] in gen i:n. x[i] * t[y[i]]", False),
+        # not as many sums as elements
+        ("let t = gen k:m, l:n. exp(s[k]) * z[l] in gen i:n. x[i] * t[y[i], i]", False),
+    ],
+)
+def test_what_is_made_of_sums_is_stored_where_data_choose_its_elements(body: str, wanted: bool) -> None:
+    f = parse(f"{_CHOSEN}{body}")
+    assert ("    t = _stored(" in lower(f).source) == wanted
+    for n, m in ((0, 1), (1, 1), (7, 3)):
+        given = random_arguments(f, random.Random(n), {"n": n, "m": m}, exact=False)
+        assert_close(lower(f)(**given), evaluate(f, **given), 1e-6)
+        agrees(f, given)

@@ -5,8 +5,9 @@ At places that data choose, where the element is cheap:
     let t = gen i, j, l. x[i, l] - c[j, l] in  .. sum l. t[i, j, l]^2 .. t[i, k[i], l] ..
                                            ->  .. sum l. t[i, j, l]^2 .. x[i, l] - c[k[i], l] ..
 
-The sum alone takes t's elements from where they are computed; for what is gathered XLA would store all of t. And at
-places that mix indices, where each element is read but once, so that nothing is computed twice:
+The sum alone takes t's elements from where they are computed; for what is gathered XLA would store all of t. Not so if
+t is made of several arrays of its own shape, of which one is computed: an element of t is gathered, not one of each.
+And at places that mix indices, where each element is read but once, so that nothing is computed twice:
 
     let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
                                              ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
@@ -192,6 +193,8 @@ def _is_plain(read: Expr) -> bool:
 class _Rewriting:
     once: set[Var]
     cheap: dict[Var, _Made] = field(default_factory=dict)
+    computed: set[Var] = field(default_factory=set)
+    """The variables that are not cheap."""
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
     def of(self, e: Expr) -> Deep[Expr]:
@@ -203,9 +206,12 @@ class _Rewriting:
                 self.memo[e] = _unguarded(with_atoms(body, dict(zip(own, at, strict=True))), at)
             elif isinstance(e, Let):
                 value = yield from call(self.of(e.value))
-                made = _cheap(value) if isinstance(e.var, Var) else None
-                if isinstance(e.var, Var) and made is not None:
-                    self.cheap[e.var] = made
+                if isinstance(e.var, Var):
+                    made = _cheap(value)
+                    if made is None:
+                        self.computed.add(e.var)
+                    elif e.var in self.once or not self._is_of_several(made):
+                        self.cheap[e.var] = made
                 body = yield from call(self.of(e.body))
                 self.memo[e] = body if e.var in self.once and e.var in self.cheap else Let(e.var, value, body)
             else:
@@ -214,6 +220,13 @@ class _Rewriting:
                     parts.append((yield from call(self.of(part))))
                 self.memo[e] = _with_conditions_outside(with_children(e, parts))
         return self.memo[e]
+
+    def _is_of_several(self, made: _Made) -> bool:
+        """Whether each element is made of those of several arrays, one of which is computed anyway: then this is less
+        work than to gather an element of each."""
+        own, e = made
+        whole = {variable(read) for read in reads(e) if {i for a in places(read) for i in a.indices} == set(own)}
+        return len(whole) > 1 and not self.computed.isdisjoint(whole)
 
 
 def _unguarded(e: Expr, at: Sequence[Affine]) -> Expr:

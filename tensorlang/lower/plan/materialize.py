@@ -7,7 +7,8 @@ read there, and so again what that array is made of:
     let u2 = gen i. a*u1[i - 1] + b*u1[i] + a*u1[i + 1] in ..        each element of u1 three times, of u nine times
 
 The model counts it once. So where this saves enough arithmetic to pay for writing the array to memory and reading it
-again, we say that it is to be stored.
+again, we say that it is to be stored. So we do with what a slow function gives that two loops read, and with what is
+made of sums where data choose the elements that are read.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.lets import bindings
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import accesses, places, results, variable
@@ -77,8 +79,9 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
     statements = [(x, e) for x, e in given if isinstance(x, Var)]
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
     apart = {x for _, e in given for x in _summed_apart(e)}
+    made_of_sums = _made_of_sums(statements)
     for result in results(body):
-        _note(result, {(result,)}, times)
+        _note(result, {(result,)}, times, made_of_sums)
     work: dict[Var, int] = {}
     for x, e in statements:
         work[x] = _work(x, e, work)
@@ -87,7 +90,7 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
         if isinstance(y, Var) and not _is_small(y) and _saved(times[y], work[y], y in apart) >= worth:
             found.add(y)
         # places that are chosen are stored anyway
-        _note(e, times[y] if isinstance(y, Var) and y not in found else {(y,)}, times)
+        _note(e, times[y] if isinstance(y, Var) and y not in found else {(y,)}, times, made_of_sums)
     # what is made of others that are stored is less work than that
     work.clear()
     for x, e in statements:
@@ -115,6 +118,23 @@ def _saved(times: set[Time], work: int, apart: bool) -> float:
     """What storing an array saves that takes so much work at each of `times`, if one of them is a sum `apart`."""
     loops = len({time[0] for time in times})
     return work * (len(times) - loops + (loops - 1) / (1 if apart else _ALIKE))
+
+
+def _made_of_sums(statements: Sequence[tuple[Var, Expr]]) -> set[Var]:
+    """The variables that are sums, or made of sums that are in memory, for each of their elements one."""
+    found: set[Var] = set()
+    for x, e in statements:
+        own, inner = set(), e
+        while isinstance(inner, Gen):
+            own.add(inner.index)
+            inner = inner.body
+        if any(
+            own.issubset(free_names(part))
+            for part in _at_each_element(inner)
+            if isinstance(part, Sum | Extremum) or variable(part) in found
+        ):
+            found.add(x)
+    return found
 
 
 def _summed_apart(e: Expr) -> Iterator[Var]:
@@ -153,7 +173,7 @@ def _at_each_element(e: Expr) -> Iterator[Expr]:
             stack += fresh
 
 
-def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
+def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]], made_of_sums: Collection[Var]) -> None:
     """Add to `times` those at which `e`, itself computed at those of `readers`, has the variables in it computed."""
     own = []
     while isinstance(e, Gen):
@@ -173,7 +193,7 @@ def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
             step: Time = () if not within and at == tuple(own) else ((within, at),)
             if x in times and len(times[x]) < _MOST:
                 times[x] |= {(*reader, *step) for reader in (readers if reduced is None else {(reduced,)})}
-                if _is_mixed(at):
+                if _is_mixed(at) or (x in made_of_sums and any(a.lookups for a in at)):
                     loops = readers if reduced is None else {(reduced,)}
                     times[x] |= {(*reader, *step, tap) for reader in loops for tap in range(_TAPS - 1)}
             continue

@@ -52,7 +52,7 @@ def random_program(rng: random.Random) -> str:
     return f"{rng.choice(['gen', 'sum'])} i:n. {rng.choice([both, both, one])}"
 
 
-@pytest.mark.parametrize("name", one_in(4, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(8, PROGRAMS))
 def test_what_runs_is_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}")
     agrees(f, 0, 1, 2, 7)

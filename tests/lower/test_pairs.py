@@ -118,7 +118,7 @@ def agrees_with_dense_code(f: tl.Function, dense: Dense, n: int) -> None:
         np.testing.assert_allclose(tl.lower(g)(**given), wanted, rtol=1e-9, atol=1e-7 * n)
 
 
-@pytest.mark.parametrize("name", one_in(4, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(8, PROGRAMS))
 def test_what_runs_is_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}")
     agrees(f, 0, 1, 2, 7)

@@ -80,6 +80,7 @@ def test_steps_of_a_stencil_agree_with_numpy_in_float64() -> None:
         ("let y = gen i:n. exp(x[i]) in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ()),
         ("let y = gen i:9. sin(w[i]) in (gen i:n. y[2]*z[i], gen i:n. y[1] + z[i])", ()),
         ("let a = gen i:n. sin(x[i]) in (max i:n. a[i]*z[i], gen i:n. a[i] + z[i])", ("a",)),
+        ("let y = gen i:n. sin(x[i]) in (gen i:n. y[0]*z[i], gen i:n. y[0] + z[i])", ()),
         # a few elements
         (
             "let y = gen i:9. ((x[0] + w[i])*x[1] + 2)^2*w[i] + x[2]^3 in gen i:n, j:9. y[j]*z[i] + y[8 - j]",
@@ -149,6 +150,7 @@ _CHOSEN = "f(x: [n]R, z: [n]R, y: [n]idx(m), v: [m]R) = let s = gen k:m. sum i:n
         ("let t = gen k:m. exp(v[k]) in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. v[k] * v[k] in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. 2 * s[k] in gen i:n. x[i] * t[y[i]]", False),
+        ("let t = gen k:m. sin(v[k]) in (gen i:n. x[i] * t[y[i]], gen i:n. x[i] + t[y[i]] + s[y[i]])", False),
         # not as many sums as elements
         ("let t = gen k:m, l:n. exp(s[k]) * z[l] in gen i:n. x[i] * t[y[i], i]", False),
     ],

@@ -7,8 +7,8 @@ read there, and so again what that array is made of:
     let u2 = gen i. a*u1[i - 1] + b*u1[i] + a*u1[i + 1] in ..        each element of u1 three times, of u nine times
 
 The model counts it once. So where this saves enough arithmetic to pay for writing the array to memory and reading it
-again, we say that it is to be stored. So we do with what a slow function gives that two loops read, and with what is
-made of sums where data choose the elements that are read.
+again, we say that it is to be stored. So we do with what a slow function gives that two loops read, if one of them
+reads it all, and with what is made of sums where data choose the elements that are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tensorlang.language.lets import bindings
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.dependence import accesses, places, results, variable
+from tensorlang.lower.plan.dependence import accesses, places, reads, results, variable
 
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
@@ -58,7 +58,7 @@ _SLOWLY = _WORTH * _ALIKE
 """The operations that take as long as one of these: to store what it gives pays where two loops read it."""
 
 _MOST = 64
-"""Times that an array is computed, and other operations for an element of it, beyond which nobody counts."""
+"""Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
 
 _TAPS = 8
 """Places at which a correlation, sum j. x[i + j] * w[j], or gen i, j. x[i + j], is taken to read an element of x, and
@@ -83,35 +83,63 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
     for result in results(body):
         _note(result, {(result,)}, times, made_of_sums)
     work: dict[Var, int] = {}
+    slow: set[Var] = set()
     for x, e in statements:
-        work[x] = _work(x, e, work)
+        work[x] = _work(e, work)
+        if _is_slow(x, e, slow):
+            slow.add(x)
+    whole = {x for result in results(body) for x in _read_whole(result)}
+
+    def saved(x: Var) -> float:
+        return _saved(times[x], _SLOWLY if x in slow and x in whole else work[x], x in apart)
+
     found: set[Var] = set()
     for y, e in reversed(given):
-        if isinstance(y, Var) and not _is_small(y) and _saved(times[y], work[y], y in apart) >= worth:
+        if isinstance(y, Var) and not _is_small(y) and saved(y) >= worth:
             found.add(y)
+        if not isinstance(y, Var) or y in whole or y in found:
+            whole.update(_read_whole(e))
         # places that are chosen are stored anyway
         _note(e, times[y] if isinstance(y, Var) and y not in found else {(y,)}, times, made_of_sums)
     # what is made of others that are stored is less work than that
     work.clear()
+    slow.clear()
     for x, e in statements:
-        work[x] = _work(x, e, work)
-        if _saved(times[x], work[x], x in apart) < worth:
+        work[x] = _work(e, work)
+        if _is_slow(x, e, slow):
+            slow.add(x)
+        if saved(x) < worth:
             found.discard(x)
         if x in found:
             work[x] = 0
+            slow.discard(x)
     sums = (x for x, e in statements if x in on_points and any(isinstance(part, Sum) for part in _at_each_element(e)))
     return frozenset(found.union(sums))
 
 
-def _work(x: Var, e: Expr, work: Mapping[Var, int]) -> int:
-    """The operations for each element of `x`, which is `e`, where those of variables are `work`."""
+def _work(e: Expr, work: Mapping[Var, int]) -> int:
+    """The operations for each element of `e`, where those of variables are `work`."""
     parts = list(_at_each_element(e))
     made_of = {variable(part) for part in parts}
     operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
     operations += sum(_TAPS for part in parts if isinstance(part, Sum | Extremum) and _is_correlation(part))
-    below = [work.get(y, 0) for y in made_of if y is not None]
-    slow = not _is_small(x) and any(isinstance(part, Call) and part.function.name in _SLOW for part in parts)
-    return _SLOWLY if slow or _SLOWLY in below else min(_MOST, operations + sum(below))
+    return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
+
+
+def _is_slow(x: Var, e: Expr, slow: Collection[Var]) -> bool:
+    """Whether each element of `x`, which is `e`, takes a slow function, or is made of one that does."""
+    parts = _at_each_element(e)
+    return not _is_small(x) and any(
+        part.function.name in _SLOW if isinstance(part, Call) else variable(part) in slow for part in parts
+    )
+
+
+def _read_whole(e: Expr) -> Iterator[Var]:
+    """The variables that `e` reads at indices, and so all of them, not at places that are fixed or that data choose."""
+    for read in reads(e):
+        x = variable(read)
+        if x is not None and all(a.indices and not a.lookups for a in places(read)):
+            yield x
 
 
 def _saved(times: set[Time], work: int, apart: bool) -> float:

@@ -190,11 +190,11 @@ class _Checker:
             simpler = renamed(project(others, both, target), own, new)
             claim = "it goes on under exactly the projection"
             yield self._same(claim, after.pred, shadow, own_ranges(y), simpler)
-            yield from self._transposed(x, k, product, after, both, ranges)
+            yield from self._transposed(x, k, product, after, both)
         yield "every product that goes on is for one of the factors", _structure(not rest)
 
     def _transposed(
-        self, x: Contraction, k: int, product: InnerProduct, after: InnerProduct, both: Predicate, ranges: Ranges
+        self, x: Contraction, k: int, product: InnerProduct, after: InnerProduct, both: Predicate
     ) -> Iterator[tuple[str, Decided]]:
         """The statement that 6.28 and 6.29 make sums over the points of p and P, and multiplies by the others."""
         made, places = after.left, factor_indices(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -501,15 +501,3 @@ class Builder:
 
 def _no_expression(place: Place) -> Expr:
     raise Unsupported("an infinite number, or nan, in a sum or product")
-
-
-def is_literal(v: Any) -> bool:
-    """Whether `v` is a number in a jaxpr."""
-    return isinstance(v, core.Literal)
-
-
-def datums(cases: list[Case]) -> Iterator[Datum]:
-    """The data among `cases`."""
-    for _, a in cases:
-        if isinstance(a, Datum):
-            yield a

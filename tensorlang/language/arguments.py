@@ -138,20 +138,6 @@ def _unpack(value: Any, results: Results) -> Deep[Any]:
     return tuple(found)
 
 
-def pack(values: Any, results: Results) -> Any:
-    """The value that `unpack` gives `values` for."""
-    return run(_pack(values, results))
-
-
-def _pack(values: Any, results: Results) -> Deep[Any]:
-    if results is None:
-        return values
-    packed = yield from call(_pack(values[-1], results[-1]))
-    for value, part in zip(reversed(values[:-1]), reversed(results[:-1]), strict=True):
-        packed = ((yield from call(_pack(value, part))), packed)
-    return packed
-
-
 def leaf_shapes(kind: Type) -> list[tuple[Affine, ...]]:
     """The shapes of the arrays that hold a value of type `kind`, pairs outermost, from left to right."""
     return [sizes for _, sizes in _leaf_names("", kind)]

@@ -64,11 +64,6 @@ _BUILTINS = (
 )
 
 
-_IMPORTED = frozenset(
-    {"numpy", "jax", "jax.numpy", "jax.experimental", "jax.experimental.pallas", "jax.experimental.xla_metadata"}
-)
-
-
 class Lowered(Code):
     """A program as Python that uses `jax.numpy`.
 

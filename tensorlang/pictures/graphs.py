@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Add, Call, Expr, Mul, Var
@@ -282,11 +281,10 @@ def legend(kinds: Iterable[str]) -> dict[str, str]:
     return {kind: text for kind, text in KINDS.items() if kind in there}
 
 
-def description(graph: Graph, edges: Iterable[Edge] | None = None) -> str:
+def description(graph: Graph) -> str:
     """The graph in words, for those who do not see it."""
-    arrows: Any = graph.edges if edges is None else edges
     read: dict[str, list[str]] = defaultdict(list)
-    for x, y in arrows:
+    for x, y in graph.edges:
         read[graph.nodes[y].name].append(graph.nodes[x].name)
     parts = [f"{name} reads {', '.join(names)}" for name, names in read.items()]
     return f"{len(graph.nodes)} nodes. {'; '.join(parts)}." if parts else f"{len(graph.nodes)} nodes, no arrows."

@@ -238,7 +238,7 @@ class _Mending:
             claim: Claim | None = self.claim
             for _ in range(_MOST_RANGES):
                 assert claim is not None
-                found = _narrower(claim, index if claim is self.claim else None, f)
+                found = _narrower(claim, index if claim is self.claim else None)
                 if found is None:
                     break
                 at, size, shift = found
@@ -306,7 +306,7 @@ class _Mending:
         return str(kind)
 
 
-def _narrower(claim: Claim, wanted: Index | None, f: Function) -> tuple[Index, Affine, Affine] | None:
+def _narrower(claim: Claim, wanted: Index | None) -> tuple[Index, Affine, Affine] | None:
     """An index of the access, with a range and a shift that keep the access in its array."""
     ranges = dict(claim.binders)
     for index in [wanted] if wanted is not None else [i for i, _ in reversed(claim.binders)]:

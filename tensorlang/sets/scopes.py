@@ -66,7 +66,7 @@ def check_scopes(f: Function) -> None:
     nodes = postorder(f.body)
     declared = declared_sizes(f)
     for size in declared:
-        _need_no_index(size, f"a size in the parameters of {f.name}", None)
+        _need_no_index(size, f"a size in the parameters of {f.name}")
     _check_ranges(nodes)
     unbound = _free_names(nodes) - set(f.params)
     if unbound:
@@ -78,17 +78,17 @@ def _check_ranges(nodes: list[Expr]) -> None:
     """The ranges of indices are over sizes and integers."""
     for e in nodes:
         if isinstance(e, Gen | Sum | Extremum | Choice | Recur):
-            _need_no_index(e.size, f"the range of {e.index.name}", None)
+            _need_no_index(e.size, f"the range of {e.index.name}")
 
 
-def _need_no_index(size: Affine, what: str, place: Place | None) -> None:
+def _need_no_index(size: Affine, what: str) -> None:
     if size.lookups:
         message = f"{what} must consist of sizes and integers, found {size} with the element {size.lookups[0].name}"
-        raise ScopeError(message, place)
+        raise ScopeError(message)
     if size.indices:
         name = size.indices[0].name
         hint = f"a range over a size and a bracket for the rest, as in sum j:n. [j < {name}] * ..."
-        raise ScopeError(f"{what} must consist of sizes and integers, found {size} with the index {name}", place, hint)
+        raise ScopeError(f"{what} must consist of sizes and integers, found {size} with the index {name}", hint=hint)
 
 
 def _free_names(nodes: list[Expr]) -> set[Name]:

@@ -76,7 +76,7 @@ def alone(ctx: Context, scope: Scope, e: Expr) -> Deep[Value | None]:
         return None
     term = _term(scope, 1, e)
     for i, r in list(scope.domain.items())[:1]:
-        if any(_value_of(scope, i, q) is not None for q in term.parts):
+        if any(_value_of(i, q) is not None for q in term.parts):
             return (yield from call(_side_by_side(ctx, scope, i, r, [term], least=1)))
     return None
 
@@ -174,7 +174,7 @@ def _piece(scope: Scope, i: Index, r: Range, term: _Term) -> _Piece | None:
     stops: list[Affine] = []
     rest: list[Predicate] = []
     for q in term.parts:
-        value = _value_of(scope, i, q)
+        value = _value_of(i, q)
         if value is not None:
             starts.append(value)
             stops.append(value + 1)
@@ -197,7 +197,7 @@ def _summed(term: _Term, a: Affine) -> bool:
     return any(s in a.free for s, _ in term.summed)
 
 
-def _value_of(scope: Scope, i: Index, q: Predicate) -> Affine | None:
+def _value_of(i: Index, q: Predicate) -> Affine | None:
     """What `q` says that `i` is, if that is static and without another axis."""
     if not isinstance(q, Equal) or abs(q.difference.coefficient(i)) != 1:
         return None

@@ -246,7 +246,7 @@ def renaming(s: StoredStatement, found: Roles, names: Canonical) -> tuple[dict[I
         key = (axis.role, axis.block, axis.extent)
         number = numbers[key]
         if i in bound and axis.role is Role.WHOLE:
-            number = _free_number(s, i, axis, found, change, names)
+            number = _free_number(s, i, axis, change, names)
         else:
             numbers[key] += 1
         change[i] = names.of(axis, number)
@@ -255,9 +255,7 @@ def renaming(s: StoredStatement, found: Roles, names: Canonical) -> tuple[dict[I
     return {i: a for role in order for i, a in axes.items() if a.role is role}, change
 
 
-def _free_number(
-    s: StoredStatement, i: Index, axis: TileAxis, found: Roles, change: Mapping[Index, Index], names: Canonical
-) -> int:
+def _free_number(s: StoredStatement, i: Index, axis: TileAxis, change: Mapping[Index, Index], names: Canonical) -> int:
     """The first number of a WHOLE axis whose index is not free where `i` is bound."""
     bodies = [e.body for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
     taken = {change[j] for body in bodies for j in free(body) if j in change}

@@ -35,10 +35,9 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """How arrays lie: the indices in their last dimension, in the one before it, and those only in further ones."""
+    """How arrays lie: the indices in their last dimension, and those that are in none of the last two."""
 
     lanes: frozenset[Index]
-    sublanes: frozenset[Index]
     leading: frozenset[Index]
     windows: tuple[Affine, ...]
     """Places of several indices in the last two dimensions."""
@@ -220,7 +219,7 @@ def _layout(s: StoredStatement) -> Layout:
     for a in outer:
         if len(a.indices) > 1 and not alone.issuperset(a.indices):
             raise Unfit(f"something is read at {a} in one dimension, and along it in a register")
-    return Layout(frozenset(lanes), frozenset(sublanes), frozenset(alone), tuple(windows))
+    return Layout(frozenset(lanes), frozenset(alone), tuple(windows))
 
 
 def patterns(s: StoredStatement) -> list[tuple[Affine, ...]]:

@@ -105,7 +105,7 @@ class Kernels(Lowered):
         store: str = "needed",
     ) -> None:
         self.target = target
-        self._lengths = _checked(f, blocks or {})
+        self._lengths = _checked(blocks or {})
         self._empty = Lowered(f, exact, sizes, store=store)
         super().__init__(f, exact, sizes, check, store=store)
 
@@ -232,7 +232,7 @@ def _how(axis: TileAxis) -> str:
     return f"{axis.role.value}, in tiles of {axis.block}" if axis.is_tiled else axis.role.value
 
 
-def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:
+def _checked(blocks: Mapping[str, int]) -> Mapping[str, int]:
     """Raise `ArgumentError` for invalid lengths of tiles."""
     for name, length in blocks.items():
         if not isinstance(length, int | np.integer) or length < 8 or length % 8:

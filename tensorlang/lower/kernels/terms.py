@@ -109,7 +109,7 @@ def multiplied(factors: Sequence[Expr], masks: Sequence[Expr] = ()) -> Expr:
     return kept(masks, result)
 
 
-def rebuilt(r: Reduction, make: Mapping[Index, Index] | None = None) -> Expr:
+def rebuilt(r: Reduction) -> Expr:
     """`r` as an expression; sums have their predicate innermost."""
     e = multiplied(r.factors, r.masks)
     if r.sign == 0 and r.pred is not TRUE:

@@ -183,32 +183,24 @@ class SizeMismatch(TypeMismatch):
     """Two sizes that must agree and don't."""
 
 
-class OutOfBounds(TensorlangError):
+class _Witnessed(TensorlangError):
+    def __init__(
+        self,
+        message: str,
+        place: Place | None = None,
+        hint: str | None = None,
+        witness: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(message, place, hint)
+        self.witness = witness or {}
+
+
+class OutOfBounds(_Witnessed):
     """An access that can fall outside its array. `witness` holds sizes and indices at which it does."""
 
-    def __init__(
-        self,
-        message: str,
-        place: Place | None = None,
-        hint: str | None = None,
-        witness: dict[str, int] | None = None,
-    ) -> None:
-        super().__init__(message, place, hint)
-        self.witness = witness or {}
 
-
-class EmptyExtremum(TensorlangError):
+class EmptyExtremum(_Witnessed):
     """A greatest or least value of nothing. `witness` holds sizes and indices without a point."""
-
-    def __init__(
-        self,
-        message: str,
-        place: Place | None = None,
-        hint: str | None = None,
-        witness: dict[str, int] | None = None,
-    ) -> None:
-        super().__init__(message, place, hint)
-        self.witness = witness or {}
 
 
 class ArgumentError(TensorlangError):

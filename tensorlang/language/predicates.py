@@ -296,21 +296,24 @@ def free_atoms(p: Predicate) -> frozenset[Atom]:
     return frozenset(found)
 
 
-def relations(p: Predicate) -> frozenset[Relation]:
-    """The data relations that `p` mentions."""
-    found: set[Relation] = set()
+def related(p: Predicate) -> Iterator[Related]:
+    """The parts of `p` that ask a data relation."""
     stack: list[Predicate] = [p]
     while stack:
         match stack.pop():
-            case Related(relation, _):
-                found.add(relation)
+            case Related() as q:
+                yield q
             case And(parts) | Or(parts):
                 stack += parts
             case Exists(_, _, body):
                 stack.append(body)
             case _:
                 pass
-    return frozenset(found)
+
+
+def relations(p: Predicate) -> frozenset[Relation]:
+    """The data relations that `p` mentions."""
+    return frozenset(q.relation for q in related(p))
 
 
 @cached

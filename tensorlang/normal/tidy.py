@@ -14,7 +14,7 @@ None of these can raise the cost: points are neither added nor duplicated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from operator import is_
@@ -120,6 +120,23 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
             return Selection(array, sign, guard, p, new[operand])
         case Comparison(array, op, guard, left, right):
             return Comparison(array, op, guard, new[left], new[right])
+
+
+def with_predicates(x: Statement, change: Callable[[Predicate], Predicate]) -> Statement:
+    """`x` with others in the places of its predicates."""
+    match x:
+        case Input() | Constant():
+            return x
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, change(t.pred), t.operand) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(change(p), f, arguments, shape)
+        case Contraction(p, factors, summed, shape):
+            return Contraction(change(p), factors, summed, shape)
+        case Selection(array, sign, guard, p, operand):
+            return Selection(array, sign, change(guard), change(p), operand)
+        case Comparison(array, op, guard, left, right):
+            return Comparison(array, op, change(guard), left, right)
 
 
 def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs:

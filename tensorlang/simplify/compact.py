@@ -14,7 +14,7 @@ X is index-only now, so its readers read X' instead and nothing of the box of X 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from operator import is_
@@ -60,7 +60,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     summed_indices,
 )
-from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands, with_predicates
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.dependence import Dependence
@@ -128,13 +128,7 @@ def _outline(x: Statement) -> Statement:
     def view(y: Statement) -> Statement:
         return outline(y) if isinstance(y, Contraction) else operand(y)
 
-    match x:
-        case Addition(terms, shape):
-            return Addition(tuple([Term(t.sign, t.pred, view(t.operand)) for t in terms]), shape)
-        case Map(p, f, arguments, shape):
-            return Map(p, f, tuple(map(view, arguments)), shape)
-        case _:
-            return view(x)
+    return with_operands(x, {y: view(y) for y in operands(x)}) if isinstance(x, Addition | Map) else view(x)
 
 
 @cached
@@ -196,31 +190,25 @@ def without(x: Statement, parts: Collection[Predicate]) -> Statement:
     def rest(p: Predicate) -> Predicate:
         return conjunction(q for q in conjuncts(p) if not is_said(q))
 
-    def view(y: Statement) -> Statement:
-        return without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y
+    return _changed(x, rest, lambda y: without(y, parts))
 
-    match x:
-        case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, rest(t.pred), view(t.operand)) for t in terms), shape)
-        case Map(p, f, arguments, shape):
-            return Map(rest(p), f, tuple(map(view, arguments)), shape)
-        case Contraction(p, factors, summed, shape):
-            return Contraction(rest(p), factors, summed, shape)
-        case _:
-            return x
+
+def _changed(
+    x: Statement, change: Callable[[Predicate], Predicate], view: Callable[[Contraction], Statement] = lambda y: y
+) -> Statement:
+    """`x` with its predicates changed, and the views that it reads; a statement that defines an array as it is."""
+    if isinstance(x, Defining):
+        return x
+    if not isinstance(x, Contraction):
+        x = with_operands(
+            x, {y: view(y) if isinstance(y, Contraction) and is_index_only(y) else y for y in operands(x)}
+        )
+    return with_predicates(x, change)
 
 
 def _under(p: Predicate, x: Statement) -> Statement:
     """[p] * x."""
-    match x:
-        case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, conjunction([t.pred, p]), t.operand) for t in terms), shape)
-        case Map(q, f, arguments, shape):
-            return Map(conjunction([q, p]), f, arguments, shape)
-        case Contraction(q, factors, summed, shape):
-            return Contraction(conjunction([q, p]), factors, summed, shape)
-        case _:
-            return x
+    return _changed(x, lambda q: conjunction([q, p]))
 
 
 def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
@@ -233,18 +221,7 @@ def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
     def strip(p: Predicate) -> Predicate:
         return conjunction(q for q in conjuncts(p) if q not in free)
 
-    def stripped(y: Statement) -> Statement:
-        return _unguarded(y, guards) if isinstance(y, Contraction) and is_index_only(y) else y
-
-    match x:
-        case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, strip(t.pred), stripped(t.operand)) for t in terms), shape)
-        case Map(p, f, arguments, shape):
-            return Map(strip(p), f, tuple(map(stripped, arguments)), shape)
-        case Contraction(p, factors, summed, shape):
-            return Contraction(strip(p), factors, summed, shape)
-        case _:
-            return x
+    return _changed(x, strip, lambda y: _unguarded(y, guards))
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,12 @@ from tensorlang.normal.contraction import contraction
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
-    Addition,
     Comparison,
     Contraction,
     Defining,
     Integers,
-    Map,
     Selection,
     Statement,
-    Term,
     comparison,
     integers,
     looked_up,
@@ -51,7 +48,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selection,
 )
-from tensorlang.normal.tidy import is_index_only, renewed, with_operands
+from tensorlang.normal.tidy import is_index_only, renewed, with_operands, with_predicates
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import in_range, project, simplify_in, solve
 from tensorlang.simplify.compact import reads_all_alike, without
@@ -217,15 +214,5 @@ def _looking_up(x: Statement, stored: Mapping[IndexArray, _Element]) -> Statemen
     match x:
         case Integers():
             return integers(moved(x.value), x.shape)
-        case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, mapped(t.pred, moved), t.operand) for t in terms), shape)
-        case Map(p, f, arguments, shape):
-            return Map(mapped(p, moved), f, arguments, shape)
-        case Contraction(p, factors, summed, shape):
-            return Contraction(mapped(p, moved), factors, summed, shape)
-        case Selection(array, sign, guard, p, operand):
-            return Selection(array, sign, mapped(guard, moved), mapped(p, moved), operand)
-        case Comparison(array, op, guard, left, right):
-            return Comparison(array, op, mapped(guard, moved), left, right)
         case _:
-            return x
+            return with_predicates(x, lambda p: mapped(p, moved))

@@ -29,6 +29,7 @@ from tensorlang.language.predicates import (
     disjunction,
     free_atoms,
     lookups,
+    related,
     relations,
     substitute,
 )
@@ -152,18 +153,7 @@ def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
     and with some of `binders` themselves."""
     if q.index in binders:
         return False
-    places = [x.at for x in lookups(q.body)]
-    stack = [q.body]
-    while stack:
-        match stack.pop():
-            case Related(_, arguments):
-                places.append(arguments)
-            case And(parts) | Or(parts):
-                stack += parts
-            case Exists(_, _, body):
-                stack.append(body)
-            case _:
-                pass
+    places = [*(x.at for x in lookups(q.body)), *(x.arguments for x in related(q.body))]
     asked = [i for i in free_atoms(q) if isinstance(i, Index)]
     if any(i in binders for i in asked) and not all(i in binders for i in asked):
         return True

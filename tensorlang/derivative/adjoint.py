@@ -147,23 +147,21 @@ class _Rewriting:
         parts = [result_of(a, place) for place in range(len(leaves(a.type)))]
         if not any(self.pending.get(y) for y in parts):
             return
+        before = {y: self._collected(y) for y in parts if self.pending.get(y)}
         known = len(self.builder.statements)
-        before: list[InnerProduct] = []
         bars: list[Statement] = []
         for y in parts:
-            if not self.pending.get(y):
+            if y not in before:
                 bars.append(self.builder.emit(Constant(Fraction(0), y.shape)))
                 continue
-            product = self._collected(y)
-            before.append(product)
-            left = product.left
+            product, left = before[y], before[y].left
             if product.pred is not TRUE and self.zero_outside.get(left) is not product.pred:
                 left = self.builder.emit(Addition((Term(1, product.pred, left),), y.shape))
             bars.append(left)
         made = cotangents(self.builder, a, bars)
         found = zip(made, a.operands, strict=True)
         after = [InnerProduct(left, y, Side.VARIABLE) for left, y in found if y in self.active]
-        self.steps.append(Step(DECLARED, tuple(before), tuple(after), tuple(self._since(known)), x))
+        self.steps.append(Step(DECLARED, tuple(before.values()), tuple(after), tuple(self._since(known)), x))
         self._contribute(after)
 
     def _states(self, x: States) -> None:
@@ -175,8 +173,8 @@ class _Rewriting:
         found = [y for y in read if self.pending[y]]
         if not found:
             return
-        known = len(self.builder.statements)
         before = [self._collected(y) for y in found]
+        known = len(self.builder.statements)
         external = [External(y.place, y.word, q.left, q.pred) for y, q in zip(found, before, strict=True)]
         late = late_arrays(self.program.statements, x.loop)
         made = backwards(self.builder, x.loop, external, self.active, active, _through, late)

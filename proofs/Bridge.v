@@ -1,4 +1,4 @@
-(** From tensor SSA to the language: what a statement of Figure 10 is as an expression of Figure 3 (tensorlang/normal/ssa.py:
+(** From tensor SSA to the language: what a statement of Figure 10 is as an expression of Figure 3 (tensorlang/normal/as_program.py:
     read, to_function). The value stays, and the cost is that of Figure 6, so that SSA.v's formulas, such as 2N - G for a
     product, are Figure 6's.
 

@@ -232,4 +232,5 @@ def __dir__() -> list[str]:
 modules[__name__].__class__ = _Package
 when_shown(lambda: import_module("tensorlang.notebook"))
 when_written(lambda: import_module("tensorlang.language.show"))
+when_written(lambda: import_module("tensorlang.normal.as_program"))
 when_written(lambda: import_module("tensorlang.derivative.transcript"))

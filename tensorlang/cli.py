@@ -6,12 +6,9 @@ Errors go to standard error, as `error: ...`.
 
 from __future__ import annotations
 
-import errno
-import json
 import math
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,67 +17,27 @@ import click
 
 import tensorlang as tl
 from tensorlang import shown
-from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, ScopeError, TensorlangError
+from tensorlang.console import (
+    Commands,
+    data_of,
+    format_option,
+    inputs,
+    print_function,
+    print_json,
+    program,
+    read_program,
+    read_programs,
+    refuse_unknown_sizes,
+    size,
+    write_text,
+    wrt,
+)
+from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, TensorlangError
 
 if TYPE_CHECKING:
     from tensorlang.checks import Checked
     from tensorlang.language.function import Function
     from tensorlang.lower.explain import Explained
-
-
-class Commands(click.Group):
-    """A group of commands that reports the errors users cause in one line each, without a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; end with status 1 on an error that a user can cause."""
-        try:
-            return super().invoke(ctx)
-        except TensorlangError as error:
-            message = error.told()
-        except UnicodeEncodeError as error:
-            message = f"the output's encoding, {error.encoding}, can't hold {error.object[error.start]!a}"
-        except MemoryError:
-            message = "not enough memory"
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise
-            message = f"can't write the output: {error.strerror}"
-        click.echo(f"error: {message}", err=True)
-        ctx.exit(1)
-
-
-def _sizes(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for text in texts:
-        found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,18})\s*", text, re.ASCII)
-        if not found:
-            raise click.BadParameter(f"{text!r} is not a size: expected NAME=NUMBER, such as n=100", ctx, param)
-        name, value = found[1], int(found[2])
-        if sizes.setdefault(name, value) != value:
-            raise click.BadParameter(f"{name} is given twice, as {sizes[name]} and {value}", ctx, param)
-    return sizes
-
-
-def _names(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(","))
-
-
-def _format(*choices: str) -> Callable[[Any], Any]:
-    return click.option(
-        "--format", "style", type=click.Choice(choices), default="text", show_default=True, help="How to print it."
-    )
-
-
-program = click.argument("program", metavar="FILE[:NAME]")
-wrt = click.option(
-    "--wrt", metavar="A,B,...", callback=_names, help="Differentiate by these parameters, by default by all."
-)
-size = click.option(
-    "--size", "sizes", metavar="NAME=NUMBER", multiple=True, callback=_sizes, help="A size. Give it once for each."
-)
-inputs = click.option(
-    "--inputs", metavar="X.npz", help="Arrays, named as the parameters; a pair x is held as x.0 and x.1."
-)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -99,7 +56,7 @@ def main() -> None:
 @main.command()
 @program
 @wrt
-@_format("text", "unicode", "latex", "json")
+@format_option("text", "unicode", "latex", "json")
 def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
     """Print the adjoint (reverse derivative), a program like any other.
 
@@ -109,7 +66,7 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
     Example:
       tensorlang adjoint loss.tl --wrt x | tensorlang cost - --size n=100 --size m=5
     """
-    _print_function(tl.adjoint(_read_one(program), wrt=wrt), style)
+    print_function(tl.adjoint(read_program(program), wrt=wrt), style)
 
 
 @main.command()
@@ -117,7 +74,7 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 @wrt
 @size
 @inputs
-@_format("text", "unicode", "latex", "json")
+@format_option("text", "unicode", "latex", "json")
 @click.option("--html", "page", metavar="OUT.html", help="Write a page to step through instead of printing.")
 def derive(
     program: str,
@@ -140,14 +97,14 @@ def derive(
     from tensorlang import checks
     from tensorlang.derivative.transcript import tell, transcript
 
-    f = _read_one(program)
-    _no_unknown_sizes(sizes, [f])
+    f = read_program(program)
+    refuse_unknown_sizes(sizes, [f])
     derivation = tl.derive(f, wrt=wrt)
-    given = _data(f, inputs)
+    given = data_of(f, inputs)
     counted = bool(sizes or given or not f.sizes)
     data = {**given, **sizes} if counted else None
     if page is not None:
-        _write(Path(page), shown.page(derivation.at(**data) if data else derivation))
+        write_text(Path(page), shown.page(derivation.at(**data) if data else derivation))
         return
     charge = checks.charge(f, derivation.adjoint, sizes, given) if counted else None
     if style == "json":
@@ -164,7 +121,7 @@ def derive(
             for step in tell(derivation, data)
         ]
         costs = charge.as_json() if charge else {}
-        _print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **costs})
+        print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **costs})
         return
     click.echo(transcript(derivation, data, style).rstrip())
     if charge:
@@ -182,7 +139,7 @@ def derive(
 @click.option("--certificates", metavar="FOLDER", help="Write a certificate NAME.json for each definition.")
 @click.option("--accept-sampled", is_flag=True, help="End with status 0 where a bound was counted at small sizes only.")
 @click.option("--compiled", is_flag=True, help="Also count what XLA makes of the program and its adjoint.")
-@_format("text", "json")
+@format_option("text", "json")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def check(
     programs: tuple[str, ...],
@@ -212,8 +169,8 @@ def check(
       tensorlang check loss.tl model.tl --bound 4
       tensorlang check loss.tl --compiled --size n=100 --size m=5
     """
-    functions = [f for program in programs for f in _read(program)]
-    _no_unknown_sizes(sizes, functions)
+    functions = [f for program in programs for f in read_programs(program)]
+    refuse_unknown_sizes(sizes, functions)
     if certificates is not None and bound is None:
         raise click.UsageError("--certificates goes with --bound")
     if compiled and not sizes and any(f.sizes for f in functions):
@@ -221,9 +178,9 @@ def check(
     reports = [_checked(f, _present(wrt, f), sizes, inputs, bound, compiled) for f in functions]
     for report in reports:
         if certificates is not None and report.certificate is not None:
-            _write(Path(certificates) / f"{report.function.name}.json", report.certificate.to_json())
+            write_text(Path(certificates) / f"{report.function.name}.json", report.certificate.to_json())
     if style == "json" or as_json:
-        _print_json([report.as_json() for report in reports])
+        print_json([report.as_json() for report in reports])
     else:
         click.echo("\n".join(map(str, reports)))
     excesses = [report.excess for report in reports if report.excess is not None]
@@ -246,7 +203,7 @@ def _checked(
 
     if not f.variables:
         return checks.Checked(f)
-    data = _data(f, inputs)
+    data = data_of(f, inputs)
     found = checks.Checked(f)
     if sizes or inputs is not None or not f.sizes:
         found = replace(found, charge=checks.charge(f, tl.adjoint(f, wrt=wrt), sizes, data))
@@ -267,7 +224,7 @@ def _checked(
 @size
 @inputs
 @click.option("--polynomial", is_flag=True, help="Count for all sizes: exactly, as a piecewise polynomial in them.")
-@_format("text", "json")
+@format_option("text", "json")
 def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bool, style: str) -> None:
     """Count what a program costs at given sizes, or for all sizes.
 
@@ -281,18 +238,18 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
     """
     if polynomial and (sizes or inputs is not None):
         raise click.UsageError("--polynomial is for all sizes, and goes with neither --size nor --inputs")
-    f = _read_one(program)
+    f = read_program(program)
     if polynomial:
         found = tl.cost_polynomial(f)
         if style == "json":
-            _print_json({"name": f.name, "cost": str(found), "growth": found.growth})
+            print_json({"name": f.name, "cost": str(found), "growth": found.growth})
         else:
             click.echo(f"{found}\n{found.growth}")
         return
-    _no_unknown_sizes(sizes, [f])
-    counted = tl.cost(f, {**_data(f, inputs), **sizes})
+    refuse_unknown_sizes(sizes, [f])
+    counted = tl.cost(f, {**data_of(f, inputs), **sizes})
     if style == "json":
-        _print_json({"name": f.name, "sizes": sizes, "cost": counted})
+        print_json({"name": f.name, "sizes": sizes, "cost": counted})
     else:
         click.echo(counted)
 
@@ -313,7 +270,7 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 )
 @click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
 @size
-@_format("text", "json")
+@format_option("text", "json")
 def lower(
     program: str,
     of_adjoint: bool,
@@ -334,7 +291,7 @@ def lower(
     """
     if wrt is not None and not of_adjoint:
         raise click.UsageError("--wrt goes with --adjoint")
-    f = _read_one(program)
+    f = read_program(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
     if sizes and not explain:
@@ -345,13 +302,13 @@ def lower(
             raise click.UsageError("--size is for the costs of --target jax")
         explanation = lowered.explain(sizes)
         if style == "json":
-            _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
+            print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
         else:
             click.echo(str(explanation))
         return
     text = str(getattr(lowered, {"arrays": "array_program"}.get(stage, stage)))
     if style == "json":
-        _print_json({"name": f.name, "target": target, stage: text})
+        print_json({"name": f.name, "target": target, stage: text})
     else:
         click.echo(text.rstrip("\n"))
 
@@ -367,7 +324,7 @@ def _step_data(step: Explained) -> dict[str, Any]:
 
 
 @main.command()
-@_format("text", "json")
+@format_option("text", "json")
 def tune(style: str) -> None:
     """Measure on this machine where one way of computing overtakes another.
 
@@ -382,14 +339,14 @@ def tune(style: str) -> None:
         table = tuning.measured(lambda: bar.update(1))
     where = costs.save(table)
     if style == "json":
-        _print_json({"file": str(where), "thresholds": table})
+        print_json({"file": str(where), "thresholds": table})
     else:
         click.echo(f"{tuning.report(table)}\nwritten to {where}")
 
 
 @main.command()
 @click.option("--clear", is_flag=True, help="Remove all of it.")
-@_format("text", "json")
+@format_option("text", "json")
 def cache(clear: bool, style: str) -> None:
     """Say what is kept on disk so that a later process need not derive it again, and where.
 
@@ -405,7 +362,7 @@ def cache(clear: bool, style: str) -> None:
     used = disk.directory() is not None
     if style == "json":
         about = {"directory": where and str(where), "used": used, "entries": entries, "bytes": taken, "most": disk.MOST}
-        _print_json(about)
+        print_json(about)
     elif where is None:
         click.echo("nothing is kept on disk")
     elif not used:
@@ -422,7 +379,7 @@ def cache(clear: bool, style: str) -> None:
 @click.option(
     "--reference", is_flag=True, help="Use the reference evaluator (NumPy, float64) instead of compiled code."
 )
-@_format("text", "json")
+@format_option("text", "json")
 def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None, reference: bool, style: str) -> None:
     """Run a program on arrays, and print or write its result.
 
@@ -434,15 +391,15 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
 
     from tensorlang.files import arguments, flat, read_arrays, write_arrays
 
-    f = _read_one(program)
-    _no_unknown_sizes(sizes, [f])
+    f = read_program(program)
+    refuse_unknown_sizes(sizes, [f])
     given = arguments(f, read_arrays(inputs) if inputs is not None else {}, inputs or "an empty set of inputs")
     given.update(sizes)
     results = flat(tl.evaluate(f, **given), "result") if reference else _compiled(f, given)
     if out is not None:
         write_arrays(out, results)
     elif style == "json":
-        _print_json({name: _plain(values) for name, values in results.items()})
+        print_json({name: _plain(values) for name, values in results.items()})
     else:
         for name, values in results.items():
             shown = np.array2string(values, separator=", ")
@@ -479,7 +436,7 @@ def play(port: int, opens: bool) -> None:
     "--factor", type=float, default=4, show_default=True, help="Report factors that do not grow from here on."
 )
 @click.option("--compiled", is_flag=True, help="Report what XLA's operations confirm only.")
-@_format("text", "json", "github", "sarif")
+@format_option("text", "json", "github", "sarif")
 def lint(
     where: str, shapes: str | None, wrt: str | None, sizes: tuple[int, int], factor: float, compiled: bool, style: str
 ) -> None:
@@ -508,20 +465,9 @@ def lint(
     elif style == "github":
         click.echo(formats.as_github(reports))
     else:
-        _print_json(formats.as_json(reports) if style == "json" else formats.as_sarif(reports))
+        print_json(formats.as_json(reports) if style == "json" else formats.as_sarif(reports))
     if any(report.findings for report in reports):
         sys.exit(1)
-
-
-def _data(f: Function, path: str | None) -> dict[str, Any]:
-    """The data of `f`'s relations and index arrays, from the archive `path`."""
-    from tensorlang.files import read_arrays
-
-    names = [p.name for p in f.params if p not in f.variables]
-    if not names or path is None:
-        return {}
-    arrays = read_arrays(path)
-    return {name: arrays[name] for name in names if name in arrays}
 
 
 def _present(wrt: tuple[str, ...] | None, f: Function) -> tuple[str, ...] | None:
@@ -545,71 +491,6 @@ def _compiled(f: Function, given: dict[str, Any]) -> dict[str, Any]:
             return flat(value, "result")
     except jax.errors.JaxRuntimeError as error:
         raise ArgumentError(f"{f.name} can't be run: {str(error).splitlines()[0]}") from error
-
-
-def _read(where: str) -> list[Function]:
-    """The definition that FILE:NAME names, or all of FILE's."""
-    from tensorlang.files import read_text, split_name
-
-    path, name = split_name(where)
-    source = "<stdin>" if path == "-" else path
-    functions: dict[str, Function] = tl.parse_module(read_text(path), source)
-    known = ", ".join(functions) or "none"
-    if name is None:
-        return list(functions.values())
-    if name not in functions:
-        raise ScopeError(f"{source} has no definition {name!r}; it has {known}")
-    return [functions[name]]
-
-
-def _read_one(where: str) -> Function:
-    functions = _read(where)
-    if not functions:
-        raise ScopeError(f"{where} has no definition")
-    if len(functions) > 1:
-        known = ", ".join(f.name for f in functions)
-        hint = f"name one of them, such as {where}:{functions[0].name}"
-        raise ScopeError(f"{where} has several definitions: {known}", hint=hint)
-    return functions[0]
-
-
-def _no_unknown_sizes(sizes: dict[str, int], functions: list[Function]) -> None:
-    known = list(dict.fromkeys(s.name for f in functions for s in f.sizes))
-    for name in sizes:
-        if name not in known:
-            raise ArgumentError(f"there is no size {name}; the program's sizes are {', '.join(known) or 'none'}")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ArgumentError(f"can't write {path}: {error.strerror}") from None
-
-
-def _print_function(f: Function, style: str) -> None:
-    from tensorlang.language.grammar import type_of
-    from tensorlang.language.latex import function_latex
-    from tensorlang.language.predicates import Relation
-
-    if style != "json":
-        printers: dict[str, Callable[[Function], str]] = {
-            "text": str,
-            "unicode": tl.unicode_text,
-            "latex": function_latex,
-        }
-        click.echo(printers[style](f))
-        return
-    params = [
-        {"name": p.name, "type": f"rel({', '.join(map(str, p.sizes))})" if isinstance(p, Relation) else str(type_of(p))}
-        for p in f.params
-    ]
-    _print_json({"name": f.name, "params": params, "type": str(f.type), "text": str(f)})
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def _plain(values: Any) -> Any:

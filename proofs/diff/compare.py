@@ -27,7 +27,8 @@ from tensorlang.derivative.total import total_derivative
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import Type
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import SSA, to_function
+from tensorlang.normal.as_program import to_function
+from tensorlang.normal.ssa import SSA
 from tensorlang.simplify import simplify_ssa
 from tests.support.promises import Case, random_case, random_ssa_case
 

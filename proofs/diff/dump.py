@@ -35,6 +35,7 @@ from tensorlang.language.grid import Setting, expand, size_of
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, Predicate, conjunction
 from tensorlang.language.types import R, leaves
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -47,7 +48,6 @@ from tensorlang.normal.ssa import (
     inner_ranges,
     output_list,
     own_ranges,
-    to_function,
 )
 
 EXACT = {"recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"}

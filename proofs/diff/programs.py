@@ -77,7 +77,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.types import Array, Idx, Pair, Real, Type
 from tensorlang.normal import let_lift, normal_ssa
-from tensorlang.normal.ssa import to_function
+from tensorlang.normal.as_program import to_function
 from tensorlang.sets.scopes import postorder
 from tests.support.programs import Scalars
 from tests.support.promises import Case, random_case

@@ -18,8 +18,9 @@ from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
+from tensorlang.normal.as_program import read
 from tensorlang.normal.pattern import Shape, axes, renamed
-from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
+from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands
 from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.parse import reread
 

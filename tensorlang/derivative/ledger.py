@@ -19,6 +19,7 @@ from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Expr, Mul, Var, bracket, gen, number
 from tensorlang.language.predicates import Predicate, disjunction
 from tensorlang.language.types import R, array
+from tensorlang.normal.as_program import read, to_function
 from tensorlang.normal.ssa import (
     Addition,
     Comparison,
@@ -31,8 +32,6 @@ from tensorlang.normal.ssa import (
     inner_ranges,
     operands,
     own_ranges,
-    read,
-    to_function,
 )
 from tensorlang.sets.solve import project
 

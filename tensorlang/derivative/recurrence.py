@@ -52,6 +52,7 @@ from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
+from tensorlang.normal.as_program import sum_of_terms
 from tensorlang.normal.contraction import is_determined
 from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
@@ -77,7 +78,6 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selections,
     states,
-    sum_of_terms,
     whole_of,
 )
 from tensorlang.normal.take_recurrences import step_of

@@ -20,6 +20,7 @@ from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.predicates import TRUE, Predicate, conjunction
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
@@ -36,7 +37,6 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
-    to_function,
 )
 from tensorlang.normal.tidy import is_index_only, support
 

@@ -28,7 +28,8 @@ from tensorlang.language.show import (
     unicode_text,
 )
 from tensorlang.language.types import R, array
-from tensorlang.normal.ssa import SSA, Constant, Statement, is_given, operands, output_list, read, to_function
+from tensorlang.normal.as_program import read, to_function
+from tensorlang.normal.ssa import SSA, Constant, Statement, is_given, operands, output_list
 
 _TEXT_SIDES: Mapping[Side, str] = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "D[{0}]"}
 

@@ -2,12 +2,13 @@
 
 from tensorlang.budget import limited
 from tensorlang.language.function import Function
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.eliminate_pairs import eliminate_pairs
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.normal.push_out_gen import push_out_gen
 from tensorlang.normal.put_together import put_together
 from tensorlang.normal.recurrences import apart, has_recurrences
-from tensorlang.normal.ssa import SSA, to_function
+from tensorlang.normal.ssa import SSA
 from tensorlang.normal.take_recurrences import normal_with_recurrences
 from tensorlang.normal.to_ssa import ssa_of, to_ssa
 

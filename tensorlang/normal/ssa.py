@@ -30,37 +30,14 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from tensorlang.interning import Alive, interned
-from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
-from tensorlang.language.function import Function, Parameter, Results
-from tensorlang.language.grammar import (
-    Add,
-    Apply,
-    Call,
-    Choice,
-    Compared,
-    Expr,
-    Gen,
-    MakePair,
-    Mul,
-    Proj,
-    Routine,
-    ScalarFunction,
-    Sum,
-    Var,
-    access,
-    bracket,
-    gen,
-    number,
-    real,
-    with_sizes,
-)
-from tensorlang.language.lets import under
+from tensorlang.language.affine import Affine, Index, IndexArray, constant
+from tensorlang.language.function import Parameter, Results
+from tensorlang.language.grammar import Routine, ScalarFunction, Var, with_sizes
 from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, Type, array, leaves, struct_of_arrays
 from tensorlang.language.types import shape as type_shape
-from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
-from tensorlang.recursion import Deep, call, run
-from tensorlang.shown import MOST_LINES, Shown
+from tensorlang.normal.pattern import Pattern, Shape, axes
+from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 
 class Defined(Shown):
@@ -69,7 +46,7 @@ class Defined(Shown):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return str(right_side(self))  # type: ignore[arg-type]
+        return text(self)
 
 
 @interned
@@ -434,10 +411,10 @@ class SSA(Shown):
     results: Results = None
 
     def __str__(self) -> str:
-        return str(to_function(self))
+        return text(self)
 
     def _text_lines(self) -> Iterable[str]:
-        return to_function(opening(self, MOST_LINES))._text_lines()
+        return lines(self, MOST_CHARACTERS)
 
 
 def output_list(outputs: Outputs) -> list[Statement]:
@@ -492,143 +469,3 @@ def _in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement,
                 order[x] = None
                 stack.pop()
     return order
-
-
-def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
-    """The right-hand side of `x` as an expression of the core language, the operands as `given`."""
-    g = tuple(Index(i.name) for i in own_indices(x))
-    here = tuple(map(atom_affine, g))
-
-    def renew(p: Predicate, old: tuple[Index, ...] = (), new: tuple[Index, ...] = ()) -> Predicate:
-        return renamed(p, (*own_indices(x), *old), (*g, *new))
-
-    body: Expr
-    match x:
-        case Integers():
-            body = element(x, here)
-        case States():
-            return _named_states(x)
-        case Result():
-            return _call(x, given)
-        case Input(param, path, _):
-            body = param
-            for which in path:
-                body = Proj(which, body)
-            return body
-        case Constant(value, _):
-            body = number(value)
-        case Addition(terms, _):
-            parts = [(t.sign, renew(t.pred), _read_at(t.operand, given, here)) for t in terms]
-            body = sum_of_terms(parts)
-        case Map(p, f, arguments, _):
-            body = bracket(renew(p), Call(f, tuple(_read_at(y, given, here) for y in arguments)))
-        case Contraction(p, factors, _, _):
-            old = tuple(inner_ranges(x))
-            new = tuple(Index(i.name) for i in old)
-            at = {i: atom_affine(j) for i, j in zip(old, new, strict=True)}
-            parts_ = [
-                _read_at(y, given, tuple(at[i] for i in indices))
-                for y, indices in zip(factors, factor_indices(x), strict=True)
-            ]
-            body = bracket(renew(p, old, new), parts_[0] if len(parts_) == 1 else Mul(*parts_))
-            for i, size in reversed(tuple(zip(new, inner_ranges(x).values(), strict=True))):
-                body = Sum(i, size, body)
-        case Selection(array, sign, guard, p, operand):
-            old = own_indices(operand)[-1:]
-            new = (Index(old[0].name),)
-            chosen = _read_at(operand, given, (*here, atom_affine(new[0])))
-            body = bracket(renew(guard), Choice(sign, new[0], array.size, renew(p, old, new), chosen))
-        case Comparison(_, op, guard, left, right):
-            body = bracket(renew(guard), Compared(op, _read_at(left, given, here), _read_at(right, given, here)))
-    for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
-        body = Gen(i, size, body)
-    return body
-
-
-def _named_states(x: States) -> Var:
-    """A variable that stands for states where there is no recurrence around."""
-    return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
-
-
-def _call(x: Result, given: Mapping[Statement, Expr]) -> Expr:
-    """gen b. the part of r(X0[b], X1, ..) that is in the place of `x`; a variable where the operands are not given."""
-    a = x.application
-    if any(y not in given for y in a.operands):
-        return Var(a.routine.name, array(x.shape, R))
-    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
-    places = [atom_affine(index) for index, _ in binders]
-    read = zip(a.operands, a.mapped, strict=True)
-    call: Expr = Apply(a.routine, tuple(access(given[y], *places) if along else given[y] for y, along in read))
-    for which in leaves(call.type)[x.place][0]:
-        call = Proj(which, call)
-    return gen(binders, call)
-
-
-def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:
-    return element(x, at) if isinstance(x, Integers) else access(given[x], *at)
-
-
-def element(x: Integers, at: tuple[Affine, ...]) -> Expr:
-    """The element of `x` at `at`."""
-    return real(x.value.substitute(dict(zip(own_indices(x), at, strict=True))))
-
-
-def right_side(x: Statement | Term) -> Expr:
-    """The right-hand side of `x` on its own, where operands that are no inputs are called X0, X1, ..."""
-    if isinstance(x, Term):
-        x = Addition((x,), x.operand.shape)
-    given: dict[Statement, Expr] = {}
-    for y in operands(x):
-        if y not in given:
-            given[y] = read(y, {}) if isinstance(y, Input) else Var(f"X{len(given)}", array(y.shape, R))
-    return read(x, given)
-
-
-def opening(s: SSA, most: int) -> SSA:
-    """The first `most` statements of `s`, the last in the place of the outputs; `s` itself if it has no more."""
-    if len(s.statements) <= most:
-        return s
-    return replace(s, statements=s.statements[:most], outputs=s.statements[most - 1], results=None)
-
-
-def sum_of_terms(terms: Iterable[tuple[int, Predicate, Expr]]) -> Expr:
-    """The sum of sign * [p] * e, one term after the other, those of the same predicate under one bracket.
-
-    By (4.24) it costs the points of all predicates less those of the union of the positive ones.
-    """
-    groups: dict[tuple[int, Predicate], Expr] = {}
-    for sign, p, e in terms:
-        groups[sign, p] = Add(groups[sign, p], e, 1) if (sign, p) in groups else e
-    parts = sorted(groups.items(), key=lambda group: -group[0][0])
-    if not parts:
-        return number(0)
-    (sign, p), e = parts[0]
-    total = bracket(p, e if sign > 0 else Mul(number(-1), e))
-    for (sign, p), e in parts[1:]:
-        total = Add(total, bracket(p, e), sign)
-    return total
-
-
-def to_function(s: SSA) -> Function:
-    """The program as a function of the core language, a let for each statement; the same meaning and cost."""
-    given: dict[Statement, Expr] = {}
-    bindings: list[tuple[Var | IndexArray, Expr]] = []
-    results = set(output_list(s.outputs))
-    for x in s.statements:
-        value = read(x, given)
-        if is_given(x) and not (isinstance(x, Integers) and x in results):
-            given[x] = value
-            continue
-        if isinstance(x, Defining):
-            bindings.append((x.array, value))
-            continue
-        variable = Var(s.names.get(x, f"X{len(bindings)}"), array(x.shape, R))
-        bindings.append((variable, value))
-        given[x] = variable
-
-    def tree(outputs: Outputs) -> Deep[Expr]:
-        if isinstance(outputs, tuple):
-            return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
-        return given[outputs]
-
-    return Function(s.name, s.params, under(bindings, run(tree(s.outputs))), s.results)

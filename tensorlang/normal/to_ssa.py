@@ -55,6 +55,7 @@ from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
 from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
@@ -73,7 +74,6 @@ from tensorlang.normal.ssa import (
     integers,
     operands,
     selection,
-    to_function,
 )
 from tensorlang.recursion import Deep, call, run
 

@@ -27,7 +27,8 @@ from tensorlang.language.notation import UNICODE
 from tensorlang.language.predicates import Condition, Relation
 from tensorlang.language.show import expr_lines, function_lines
 from tensorlang.language.types import Array, Idx, Pair, Real
-from tensorlang.normal.ssa import SSA, Defined, opening, right_side, to_function
+from tensorlang.normal.as_program import opening, right_side, to_function
+from tensorlang.normal.ssa import SSA, Defined
 from tensorlang.notebook.html import code, fold, note, page, preformatted
 from tensorlang.notebook.lattice import picture, set_text
 from tensorlang.shown import html, latex

@@ -13,7 +13,8 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function, differentiated
 from tensorlang.language.given import require_clear, together
 from tensorlang.language.points import Ints
-from tensorlang.normal.ssa import Input, to_function
+from tensorlang.normal.as_program import to_function
+from tensorlang.normal.ssa import Input
 from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, described, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import dependence, statement_of

@@ -12,7 +12,8 @@ from tensorlang.derivative.transcript import Names
 from tensorlang.language.function import Function
 from tensorlang.language.show import expr_text
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import Constant, Input, Statement, operands, read
+from tensorlang.normal.as_program import read
+from tensorlang.normal.ssa import Constant, Input, Statement, operands
 from tensorlang.pictures.canvas import (
     BLUE,
     GREEN,

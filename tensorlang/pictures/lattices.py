@@ -18,7 +18,8 @@ from tensorlang.language.grid import Setting, holds
 from tensorlang.language.points import Column, Ints, Points, Tuples
 from tensorlang.language.predicates import Predicate, free_atoms, lookups, relations
 from tensorlang.language.show import predicate_unicode
-from tensorlang.normal.ssa import own_ranges, to_function
+from tensorlang.normal.as_program import to_function
+from tensorlang.normal.ssa import own_ranges
 from tensorlang.pictures.canvas import BLUE, FAINT, INK, SMALL, described, dress, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places
 from tensorlang.pictures.supports import statement_of, supports

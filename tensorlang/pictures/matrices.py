@@ -14,7 +14,8 @@ from tensorlang.language.function import Function, differentiated
 from tensorlang.language.given import require_clear, together
 from tensorlang.language.show import predicate_unicode
 from tensorlang.language.types import shape
-from tensorlang.normal.ssa import own_ranges, to_function
+from tensorlang.normal.as_program import to_function
+from tensorlang.normal.ssa import own_ranges
 from tensorlang.pictures.canvas import BLUE, FAINT, described, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import statement_of, supports

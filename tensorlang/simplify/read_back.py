@@ -33,6 +33,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.lets import under
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
+from tensorlang.normal.as_program import element, sum_of_terms
 from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.put_together import put_together
 from tensorlang.normal.recurrences import apart
@@ -49,7 +50,6 @@ from tensorlang.normal.ssa import (
     Outputs,
     Selection,
     Statement,
-    element,
     factor_indices,
     inner_ranges,
     live,
@@ -58,7 +58,6 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
     selections,
-    sum_of_terms,
 )
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, call, run

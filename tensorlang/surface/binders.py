@@ -13,22 +13,11 @@ from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.grammar import Bracket, Choice, Compared, Expr, Gen, bracket
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.types import R
-from tensorlang.surface.guards import lifted
+from tensorlang.surface.guards import lifted, named
 from tensorlang.surface.lookups import choice, chosen
+from tensorlang.surface.refusals import described
 from tensorlang.surface.scope import Surface, built, current, opened, refuse, together, valid_name
-from tensorlang.surface.terms import (
-    Cond,
-    Idx,
-    Numeric,
-    Term,
-    as_cond,
-    as_size,
-    as_term,
-    described,
-    index_term,
-    named,
-    term,
-)
+from tensorlang.surface.terms import Cond, Idx, Numeric, Term, as_cond, as_size, as_term, index_term, term
 
 S = TypeVar("S", bound=Surface)
 Body = Callable[..., Any]

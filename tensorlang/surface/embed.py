@@ -42,8 +42,10 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.operations import first, real, second, where
 from tensorlang.surface.records import fields, maker
 from tensorlang.surface.recurrences import fold, prescan, scan, states
+from tensorlang.surface.refusals import described
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     acos,
@@ -102,20 +104,7 @@ from tensorlang.surface.scope import (
     valid_name,
 )
 from tensorlang.surface.share import share
-from tensorlang.surface.terms import (
-    Cond,
-    Idx,
-    Rel,
-    Term,
-    as_size,
-    as_term,
-    described,
-    first,
-    real,
-    second,
-    term,
-    where,
-)
+from tensorlang.surface.terms import Cond, Idx, Rel, Term, as_size, as_term, term
 
 fst, snd = first, second
 call_handlers.append(call_on_terms)

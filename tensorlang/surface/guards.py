@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Bracket, Compared, Expr, bracket, gen, number
+from tensorlang.language.grammar import holds as holds_at
 from tensorlang.language.predicates import (
     TRUE,
     And,
@@ -24,10 +25,33 @@ from tensorlang.language.predicates import (
     negation,
     substitute,
 )
+from tensorlang.language.rebuilt import without_places
+from tensorlang.language.types import shape
 from tensorlang.surface.quotients import negated
+from tensorlang.surface.scope import current, refuse, remember
 
 Test = Callable[[Expr], IndexArray]
 """The array of the conditions that an expression asks, which a let is to define."""
+
+
+def named(e: Expr) -> IndexArray:
+    """The array of the conditions, or of what is chosen, that `e` asks; of conditions the same whenever it is asked."""
+    definition = current.get()
+    if definition is None:
+        refuse("a condition on values is asked while a program is written", "define the program with tl.function")
+    key = without_places(e)
+    remember(e)
+    if key not in definition.conditions:
+        sizes, _ = shape(e.type)
+        made = IndexArray(definition.names.get(e) or "c" + str(len(definition.conditions) or ""), sizes, constant(2))
+        definition.conditions[key] = made
+        definition.choices[made] = e
+    return definition.conditions[key]
+
+
+def holds(e: Expr) -> Predicate:
+    """That the condition `e` on values holds."""
+    return holds_at(named(e))
 
 
 def compared(operator: str, left: Expr, right: Expr) -> tuple[Compared, bool]:

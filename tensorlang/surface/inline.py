@@ -50,9 +50,11 @@ from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.operations import first, second
 from tensorlang.surface.quotients import said
+from tensorlang.surface.refusals import described
 from tensorlang.surface.scope import Surface, current
-from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
+from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, term
 
 
 def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -12,8 +12,9 @@ from tensorlang.scalars.black_box import has_loops, scalar_function
 from tensorlang.scalars.code import If, Op, Stmt, Value
 from tensorlang.scalars.ops import COMPARISONS
 from tensorlang.surface.loops import Read
+from tensorlang.surface.operations import where
 from tensorlang.surface.scope import built
-from tensorlang.surface.terms import Cond, apply, as_cond, as_term, term, where
+from tensorlang.surface.terms import Cond, apply, as_cond, as_term, term
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     **COMPARISONS,

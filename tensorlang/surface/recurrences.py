@@ -11,8 +11,9 @@ from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Gen, Var, access
 from tensorlang.language.recurrence import kept_where, parted, recurrence
 from tensorlang.surface.binders import parameter_names
+from tensorlang.surface.refusals import described
 from tensorlang.surface.scope import Surface, built, opened, refuse
-from tensorlang.surface.terms import Term, as_cond, as_size, as_term, described, index_term, term
+from tensorlang.surface.terms import Term, as_cond, as_size, as_term, index_term, term
 
 Step = Callable[..., Any]
 

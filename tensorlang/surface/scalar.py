@@ -35,8 +35,9 @@ from tensorlang.surface import scope
 from tensorlang.surface.known import FromSource, home, known_name
 from tensorlang.surface.loop_terms import as_terms
 from tensorlang.surface.loops import read
+from tensorlang.surface.operations import where
 from tensorlang.surface.tail_calls import calls_itself
-from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term, where
+from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term
 
 MOST_STEPS = 10_000
 """The most statements and expressions that one call writes, loops unrolled."""

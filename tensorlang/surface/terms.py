@@ -15,8 +15,7 @@ from typing import Any
 
 from tensorlang.errors import Place, here
 from tensorlang.language import functions, grammar
-from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
-from tensorlang.language.function import Function
+from tensorlang.language.affine import Affine, Index, atom_affine, constant
 from tensorlang.language.grammar import (
     Access,
     Add,
@@ -44,20 +43,25 @@ from tensorlang.language.predicates import (
     less,
     not_equal,
 )
-from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import Array, Pair, shape
 from tensorlang.language.types import R as REAL
 from tensorlang.surface import foreign
-from tensorlang.surface.guards import compared, opposite
-from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder, said
+from tensorlang.surface.guards import compared, holds, opposite
+from tensorlang.surface.quotients import asked, quotient, remainder, said
 from tensorlang.surface.refusals import (
-    NOT_AN_INDEX,
-    NOT_DIVIDED,
     ConditionRefusals,
     IndexRefusals,
     TermRefusals,
+    described,
+    need_number,
+    refuse_as_condition,
+    refuse_as_index,
+    refuse_as_place,
+    refuse_as_size,
+    refuse_as_term,
+    refuse_product,
 )
-from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, current, refuse, remember, together
+from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, refuse, remember, together
 
 
 class Idx(IndexRefusals, Surface):
@@ -194,7 +198,7 @@ class Numeric(Surface):
         return _product(other, _reciprocal(self))
 
     def __neg__(self) -> Term:
-        _elements(as_term(self), "-", "-x[i]")
+        need_number(as_term(self).expr.type, "-", "-x[i]")
         return _product(number_term(-1), self)
 
     def __pos__(self) -> Term:
@@ -286,7 +290,7 @@ class Term(TermRefusals, Numeric):
                 f"an array can't be iterated over, found a value of type {kind}",
                 "write tl.gen(n, lambda i: ..) or tl.sum(n, lambda i: ..)",
             )
-        return iter((first(self), second(self)))
+        return iter((part_of(self, 0), part_of(self, 1)))
 
     def __len__(self) -> int:
         return 2 if isinstance(self.expr.type, Pair) else super().__len__()
@@ -392,17 +396,7 @@ def as_term(value: object) -> Term:
     found = as_number(value)
     if found is not None:
         return number_term(found)
-    if hasattr(value, "shape"):
-        hint = foreign.captured(len(value.shape))
-    elif isinstance(value, list):
-        hint = "several values are a tuple: (a, b)"
-    elif isinstance(value, dict):
-        hint = "several values are a tuple, in the order of the dict: (a, b)"
-    elif isinstance(value, Function):
-        hint = f"a program is called with terms: {value.name}(..)"
-    else:
-        hint = "a number, or what tl's functions and Python's + - * / ** make of parameters"
-    refuse(f"expected a number, a term or a tuple of them, found {described(value)}", hint)
+    refuse_as_term(value)
 
 
 def as_cond(value: object, what: str) -> Cond:
@@ -411,11 +405,7 @@ def as_cond(value: object, what: str) -> Cond:
         return value
     if isinstance(value, bool):
         return Cond(TRUE if value else FALSE)
-    refuse(
-        f"{what} must be a condition, found {described(value)}",
-        "& and | bind tighter than comparisons: write (0 <= i) & (i < n)"
-        + "; of values: x[i] != 0" * isinstance(value, Numeric),
-    )
+    refuse_as_condition(value, what)
 
 
 def as_idx(value: object, what: str) -> Idx:
@@ -424,21 +414,7 @@ def as_idx(value: object, what: str) -> Idx:
         return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return Idx(constant(int(value)))
-    if _divided(value):
-        hint = NOT_DIVIDED
-    elif isinstance(value, Numeric):
-        hint = "values are no indices: an array that is read at is declared as one of indices, y: tl.idx(m)[n]"
-    elif isinstance(value, str):
-        hint = f'sizes are made first: {value} = tl.sizes("{value}")' if value.isidentifier() else "n = tl.sizes(..)"
-    elif callable(value):
-        hint = "the size comes first, then the function: tl.gen(n, lambda i: x[i])"
-    elif isinstance(value, list):
-        hint = "several sizes are a tuple: tl.gen((n, m), lambda i, j: A[i, j])"
-    elif isinstance(value, float) and value.is_integer():
-        hint = f"a whole number: {int(value)}"
-    else:
-        hint = "index expressions have whole numbers, indices and sizes, + - and * by a whole number"
-    refuse(f"{what} must be an index, a size or an integer, found {described(value)}", hint)
+    refuse_as_index(value, what, _divided(value))
 
 
 def as_at(value: object) -> Idx:
@@ -447,42 +423,15 @@ def as_at(value: object) -> Idx:
         refuse("a slice is not an index", "write tl.gen(n, lambda i: x[i + 1]) for x[1:n + 1]")
     if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
         return as_idx(value, "an index")
-    if _divided(value):
-        hint = NOT_DIVIDED
-    elif isinstance(value, Numeric) and not isinstance(value, Cond):
-        hint = "an array that is read at is declared as one of indices: y: tl.idx(m)[n], then x[y[i]]"
-    elif isinstance(value, Cond):
-        hint = "a condition stands in front: (i > 0) * x[i]"
-    elif value is None or value is Ellipsis:
-        hint = "every axis is named by an index; an array with more axes is made by tl.gen"
-    else:
-        hint = "an element at a time: tl.gen(n, lambda i: x[i]); data that choose are a parameter, y: tl.idx(m)[n]"
-    refuse(NOT_AN_INDEX.format(described(value)), hint)
+    refuse_as_place(value, _divided(value))
 
 
 def as_size(value: object) -> Affine:
     """`value` as a size: affine in size names and integers. Else `TypeMismatch`."""
     a = as_idx(value, "a size").affine
-    unfit = a.lookups or a.indices
-    if unfit:
-        refuse(
-            f"a size is made of size names and integers, found the index {unfit[0].name} in {a}",
-            HALVES
-            if any(isinstance(i, Quotient) for i in unfit)
-            else "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
-        )
-    if a.is_constant and a.constant < 0:
-        refuse(f"a size is at least 0, found {a}", 'such as 3, or n = tl.sizes("n")')
+    if a.lookups or a.indices or (a.is_constant and a.constant < 0):
+        refuse_as_size(a)
     return a
-
-
-def described(value: object) -> str:
-    """What `value` is, for a message."""
-    if isinstance(value, Surface):
-        return value.described()
-    if value is None:
-        return "None"
-    return f"{value!r}" if isinstance(value, int | float | str) else f"a Python {type(value).__name__}"
 
 
 def apply(name: str, *arguments: object) -> Term:
@@ -494,29 +443,12 @@ def apply(name: str, *arguments: object) -> Term:
         hint = f"tl.{name}({', '.join('abc'[: known.arity])})"
         refuse(f"{name} takes {many}, found {len(parts)}", hint)
     for part in parts:
-        _elements(part, f"an argument of {name}", f"tl.{name}(x[i])")
+        need_number(part.expr.type, f"an argument of {name}", f"tl.{name}(x[i])")
     return term(built(functions.call, name, *(a.expr for a in parts)), *parts)
 
 
-def first(e: object) -> Term:
-    """The first part of a pair. Raises `TypeMismatch` for anything else.
-
-    >>> print(tl.function(lambda x: tl.fst(tl.pair(x, x * x)), x=tl.R).body)
-    fst((x, x * x))
-    """
-    return _part(0, e)
-
-
-def second(e: object) -> Term:
-    """The second part of a pair. Raises `TypeMismatch` for anything else.
-
-    >>> print(tl.function(lambda x: tl.snd(tl.pair(x, x * x)), x=tl.R).body)
-    snd((x, x * x))
-    """
-    return _part(1, e)
-
-
-def _part(which: int, e: object) -> Term:
+def part_of(e: object, which: int) -> Term:
+    """The first part of a pair for which 0, the second for 1. Raises `TypeMismatch` for anything else."""
     whole = as_term(e)
     if not isinstance(whole.expr.type, Pair):
         hint = "tl.pair(a, b) makes one; its type is tl.pair_type(tl.R, tl.R)"
@@ -527,19 +459,6 @@ def _part(which: int, e: object) -> Term:
 def index_term(index: Index, binder: Binder) -> Idx:
     """The index bound by `binder`."""
     return Idx(atom_affine(index), frozenset({binder}))
-
-
-def real(i: object) -> Term:
-    """The index expression `i` as a number, which costs nothing: real(2 * i + 1). In sums and products with numbers
-    indices and sizes are numbers anyway.
-
-    Raises `TypeMismatch` for anything but an index expression.
-
-    >>> n = tl.sizes("n")
-    >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i]) / tl.real(n), x=tl.R[n]).body)
-    (sum i:n. x[i]) / n
-    """
-    return as_term(as_idx(i, "what real takes"))
 
 
 def _is_number(value: object) -> bool:
@@ -554,14 +473,7 @@ def _multiple(left: Affine, right: Affine) -> Affine:
         left, right = right, left
     if right.is_constant:
         return left * right.constant
-    if left.indices or right.indices:
-        hint = "an array that is read at i * m + j has two axes: x: tl.R[n, m], read at x[i, j]"
-    else:
-        hint = f"two sizes are two axes: tl.R[{left}, {right}], read at x[i, j]"
-    refuse(
-        f"{left} * {right} is not affine: an index or size can only be multiplied by an integer",
-        f"{hint}; as a number, tl.real({left}) * tl.real({right})",
-    )
+    refuse_product(left, right)
 
 
 def _divided(value: object) -> bool:
@@ -578,23 +490,10 @@ def _divided(value: object) -> bool:
 def _operand(value: object, sign: str) -> Term:
     """`value` as a term that is a number."""
     operand = as_term(value)
-    _elements(operand, sign, {"/": "x[i] / y", "-x": "-x[i]", "**": "x[i] ** 2"}.get(sign, f"x[i] {sign} y[i]"))
+    need_number(
+        operand.expr.type, sign, {"/": "x[i] / y", "-x": "-x[i]", "**": "x[i] ** 2"}.get(sign, f"x[i] {sign} y[i]")
+    )
     return operand
-
-
-def _elements(operand: Term, what: str, form: str) -> None:
-    """Raise `TypeMismatch` for an array where a number is wanted; `form` is written of the elements of one axis."""
-    kind = operand.expr.type
-    if isinstance(kind, Array):
-        sizes, _ = shape(kind)
-        indices = ", ".join("ijklpqrs"[: len(sizes)])
-        shown = f"({', '.join(map(str, sizes))})" if len(sizes) > 1 else str(sizes[0])
-        refuse(
-            f"{what} takes numbers, found an array of type {kind}",
-            f"write the elements: tl.gen({shown}, lambda {indices}: {form.replace('[i]', f'[{indices}]')})",
-        )
-    if isinstance(kind, Pair):
-        refuse(f"{what} takes numbers, found a pair of type {kind}", "its parts: a, b = p, or tl.fst(p) and tl.snd(p)")
 
 
 def _comparison(operator: str, left: object, right: object) -> Cond:
@@ -602,49 +501,10 @@ def _comparison(operator: str, left: object, right: object) -> Cond:
     form = f"x[i] {'==' if operator == '=' else operator} y[i]"
     a, b = as_term(left), as_term(right)
     for operand in (a, b):
-        _elements(operand, "a comparison", form)
+        need_number(operand.expr.type, "a comparison", form)
     asked, wanted = compared(operator, a.expr, b.expr)
     p = holds(asked)
     return Cond(p if wanted else opposite(p, holds), together(a, b))
-
-
-def named(e: Expr) -> IndexArray:
-    """The array of the conditions, or of what is chosen, that `e` asks; of conditions the same whenever it is asked."""
-    definition = current.get()
-    if definition is None:
-        refuse("a condition on values is asked while a program is written", "define the program with tl.function")
-    key = without_places(e)
-    remember(e)
-    if key not in definition.conditions:
-        sizes, _ = shape(e.type)
-        made = IndexArray(definition.names.get(e) or "c" + str(len(definition.conditions) or ""), sizes, constant(2))
-        definition.conditions[key] = made
-        definition.choices[made] = e
-    return definition.conditions[key]
-
-
-def holds(e: Expr) -> Predicate:
-    """That the condition `e` on values holds."""
-    return grammar.holds(named(e))
-
-
-def where(condition: object, a: object, b: object) -> Term:
-    """`a` where `condition` holds and `b` elsewhere: numbers, of which only the one that is taken is evaluated.
-
-    The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and the
-    other number has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
-    of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
-
-    >>> print(tl.function(lambda x: tl.where(x > 0, x, 0), x=tl.R)(-2.0))
-    0.0
-    """
-    p = as_cond(condition, "what tl.where chooses by")
-    left, right = as_term(a), as_term(b)
-    for part in (left, right):
-        _elements(part, "tl.where", "tl.where(c, x[i], y[i])")
-    q = ~p
-    e = built(Add, bracket(p.pred, left.expr), bracket(q.pred, right.expr), 1)
-    return term(e, p, left, right)
 
 
 def _sum(left: object, right: object, sign: int) -> Term:
@@ -674,6 +534,3 @@ def _reciprocal(e: object) -> Term:
 
 def _recip(e: Expr) -> Expr:
     return Call(functions.function("recip"), (e,))
-
-
-foreign.terms_are_made_by(apply, where)

@@ -15,7 +15,8 @@ from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.total import with_differentials
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import bracket, gen, number
-from tensorlang.normal.ssa import SSA, Outputs, live, own_ranges, to_function
+from tensorlang.normal.as_program import to_function
+from tensorlang.normal.ssa import SSA, Outputs, live, own_ranges
 from tests.support.pointwise import meaning
 from tests.support.programs import random_arguments, random_function, random_sizes, relation_data
 

@@ -13,8 +13,9 @@ from tensorlang.language.affine import Size, atom_affine, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, conjunction, equal
 from tensorlang.language.types import R, array
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.pattern import axes
-from tensorlang.normal.ssa import SSA, Contraction, Input, to_function
+from tensorlang.normal.ssa import SSA, Contraction, Input
 
 N = atom_affine(Size("n"))
 N_MORE = N + 1

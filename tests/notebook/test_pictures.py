@@ -251,7 +251,8 @@ def _support(f: tl.Function, data: dict[str, Any]) -> Any:
     from tensorlang.cost.cost import known
     from tensorlang.language.grid import holds, size_of
     from tensorlang.language.points import Points
-    from tensorlang.normal.ssa import own_ranges, to_function
+    from tensorlang.normal.as_program import to_function
+    from tensorlang.normal.ssa import own_ranges
 
     s, x = statement_of(f, None)
     setting = known(to_function(s), data)

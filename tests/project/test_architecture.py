@@ -27,7 +27,21 @@ FOLDERS = (
     "transforms",
 )
 FLOORS = (*FOLDERS, "pipeline", "declared", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "play", "testing")
+TOP = (
+    "__init__",
+    "__main__",
+    "checks",
+    "cli",
+    "console",
+    "entrances",
+    "files",
+    "fn",
+    "jax",
+    "lib",
+    "passes",
+    "play",
+    "testing",
+)
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 

@@ -25,6 +25,7 @@ from tensorlang.language.predicates import Predicate, conjunction, disjunction
 from tensorlang.language.types import R, leaves, shape
 from tensorlang.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
+from tensorlang.normal.as_program import to_function
 from tensorlang.normal.forms import why_not_gen_outermost, why_not_let_lifted, why_not_pair_free, why_not_ssa
 from tensorlang.normal.ssa import (
     SSA,
@@ -37,7 +38,6 @@ from tensorlang.normal.ssa import (
     Term,
     inner_ranges,
     own_ranges,
-    to_function,
 )
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative

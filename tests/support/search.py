@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import tensorlang as tl
 from tensorlang.language.function import Function
-from tensorlang.normal.ssa import to_function
+from tensorlang.normal.as_program import to_function
 from tests.support.programs import random_arguments, random_function, random_sizes, relation_data
 from tests.support.promises import numbers_in
 from tests.support.ssa_lists import random_ssa

@@ -28,6 +28,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.grid import Setting, expand
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, lookups
+from tensorlang.normal.as_program import read, to_function
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.normal.ssa import (
@@ -42,8 +43,6 @@ from tensorlang.normal.ssa import (
     is_given,
     live,
     own_ranges,
-    read,
-    to_function,
 )
 from tensorlang.notebook.stepper.rows import (
     Closing,

@@ -1,5 +1,5 @@
-(** From tensor SSA to the language: what a statement of Figure 10 is as an expression of Figure 3 (tensorlang/normal/as_program.py:
-    read, to_function). The value stays, and the cost is that of Figure 6, so that SSA.v's formulas, such as 2N - G for a
+(** From tensor SSA to the language: what a statement of Figure 10 is as an expression of Figure 3
+    (tensorlang/normal/as_program.py: read, to_function). The value stays, and the cost is that of Figure 6, so that SSA.v's formulas, such as 2N - G for a
     product, are Figure 6's.
 
     In SSA.v a predicate is a set of points. Here it is syntax again, over indices that are named by their places: first

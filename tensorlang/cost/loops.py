@@ -22,11 +22,12 @@ from tensorlang.language.affine import Affine, Atom, IndexArray, atom_affine
 from tensorlang.language.arguments import Bound
 from tensorlang.language.evaluate import Evaluator
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Expr, Let, Loops, ScalarFunction, Var, bracket, children, sums
+from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var, bracket, children, sums
 from tensorlang.language.names import free_names
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, substitute
 from tensorlang.language.rebuilt import with_atoms
+from tensorlang.language.scalar_code import Loops
 from tensorlang.language.show import expr_text, predicate_text
 from tensorlang.recursion import run
 

@@ -22,7 +22,9 @@ from itertools import islice
 
 from tensorlang.derivative.declared import adjoints, cotangents
 from tensorlang.derivative.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
-from tensorlang.derivative.recurrence import External, backwards, late_arrays
+from tensorlang.derivative.recurrence import backwards
+from tensorlang.derivative.recurrence_stores import late_arrays
+from tensorlang.derivative.recurrence_supports import External
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var

@@ -7,15 +7,11 @@
 
 where t = n - 1 - r, and Dt_s and Dt_w are what 6.26 to 6.29 make of <c | D e1> for the state s and for a value w that
 doesn't change. Only the cotangent of the state is a recurrence: all other ones are sums over t of what it has stored.
-The forward recurrence stores what the cotangents read of its steps: further states that no step reads. So nothing of a
-step is computed twice.
+The forward recurrence stores what the cotangents read of its steps (`recurrence_stores`): further states that no step
+reads. So nothing of a step is computed twice.
 
-Q(t), where the cotangent of the state before step t is not 0, is guessed, and believed if it fulfils
-
-    Q(n) = P(n)      and      Q(t) = P(t) or (what step t reads of Q(t + 1))   for t < n
-
-which say by induction that it is exact. P(t) is where the cotangent of that state is given from outside. Where no guess
-fulfils them, Q is everything: the adjoint is right, but its cost is not bounded by Theorem 6.35.
+Q(t), where the cotangent of the state before step t is not 0, is what `recurrence_supports` finds. Where it finds
+nothing, Q is everything: the adjoint is right, but its cost is not bounded by Theorem 6.35.
 """
 
 from __future__ import annotations
@@ -25,83 +21,44 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.derivative.derivation import InnerProduct, Side
-from tensorlang.derivative.supports import Family, guesses
+from tensorlang.derivative.recurrence_stores import ancestors, depending, frontier, not_made_again, within
+from tensorlang.derivative.recurrence_supports import Cotangents, External, Rewritten, active_states
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Recur, Var, access, bracket, gen, zero
 from tensorlang.language.grammar import sums as sums_of
 from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import Named, free_names
-from tensorlang.language.predicates import (
-    FALSE,
-    TRUE,
-    And,
-    Exists,
-    Or,
-    Predicate,
-    at_most,
-    conjunction,
-    disjunction,
-    equal,
-    exists,
-    less,
-    lookups,
-    substitute,
-)
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, at_most, conjunction, substitute
 from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.as_program import sum_of_terms
-from tensorlang.normal.contraction import is_determined
 from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
     Constant,
-    Contraction,
-    Defining,
     Input,
-    Integers,
     Loop,
-    Map,
     Outputs,
     Statement,
-    States,
     Term,
     live,
     looked_up,
-    needs,
-    operands,
     output_list,
     own_ranges,
     selections,
     states,
-    whole_of,
 )
 from tensorlang.normal.take_recurrences import step_of
-from tensorlang.normal.tidy import is_index_only, replaced
+from tensorlang.normal.tidy import replaced
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.sets.isl import implies
-from tensorlang.sets.solve import project, ranges_predicate, simplify_in
+from tensorlang.sets.solve import project, simplify_in
 
 _ZERO = constant(0)
-
-Products = Mapping[Input, InnerProduct]
-Rewritten = Callable[[SSA, tuple[Var, ...], list[InnerProduct]], tuple[Builder, Products, Mapping[Loop, Loop]]]
-"""What 6.20 to 6.29 make of inner products with the differentials of a step's outputs: the statements, an inner product
-for each variable, and what has become of the recurrences in the step."""
-
-
-@dataclass(frozen=True, eq=False)
-class External:
-    """<left | d(a state in one place, read as `word` says)>_[pred], whose indices are those of `left`."""
-
-    place: int
-    word: str
-    left: Statement
-    pred: Predicate
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,23 +72,6 @@ class Backwards:
     stored: Loop
     supports: Mapping[int, Predicate]
     exact: bool
-
-
-def active_states(
-    loop: Loop, is_active: Callable[[Statement], bool], reached: Callable[..., set[Statement]]
-) -> list[int]:
-    """The states that depend on what is differentiated; `reached` is `total.active`."""
-    s = step_ssa(loop.step)
-    step = loop.step
-    frees = [v for v, x in zip(step.frees, loop.frees, strict=True) if is_active(x)]
-    found = {k for k, x in enumerate(loop.inits) if is_active(x)}
-    while True:
-        wrt = (*frees, *(step.states[k] for k in sorted(found)))
-        on = reached(s, wrt)
-        more = found | {k for k, x in enumerate(step.outputs) if x in on}
-        if more == found:
-            return sorted(found)
-        found = more
 
 
 # forwards
@@ -186,46 +126,41 @@ class _Backwards:
         rewritten: Rewritten,
         late: set[IndexArray],
     ) -> None:
-        self.builder, self.loop, self.external, self.rewritten = builder, loop, external, rewritten
-        self.late = late
+        self.builder, self.loop, self.external, self.late = builder, loop, external, late
         self.step, self.program = loop.step, step_ssa(loop.step)
         self.places = active_states(loop, active.__contains__, reached)
         self.frees = [k for k, x in enumerate(loop.frees) if x in active]
         variables = [*(self.step.states[k] for k in self.places), *(self.step.frees[k] for k in self.frees)]
-        self.wrt = tuple(variables)
-        self.now = atom_affine(Lookup(self.step.time, ()))
-        self.tau = Index("tau")
-        self.chosen = {x.array for x in self.step.choices if isinstance(x, Defining)}
-        self.widened = False
+        self.cotangents = Cotangents(loop, external, self.places, tuple(variables), rewritten)
 
     def result(self) -> Backwards:
-        supports, exact = self._supports()
+        supports, exact = self.cotangents.supports()
         places = [k for k in self.places if supports[k] is not FALSE]
         if not places:
             return Backwards((), self.loop, supports, exact)
         bars = {k: Var(f"{self.step.states[k].name}_bar", self.step.states[k].type) for k in places}
-        inner, products, loops = self._through(supports, bars)
+        inner, products, loops = self.cotangents.through(supports, bars)
         new = merged(inner.statements, loops)
         lefts = {x.param: _masked(new[q.left], q.pred) for x, q in products.items()}
-        preds = {x.param: self._outside(q.pred) for x, q in products.items()}
+        preds = {x.param: self.cotangents.outside(q.pred) for x, q in products.items()}
         on_states = [v for v in (self.step.states[k] for k in self.places) if v in lefts]
         on_frees = [v for v in (self.step.frees[k] for k in self.frees) if v in lefts]
         statements = list(dict.fromkeys([*new.values(), *lefts.values()]))
         defined = selections(statements)
         bars_read = {Input(v, (), _shape(v)) for v in bars.values()}
         later = {x for x in statements if not self.late.isdisjoint(looked_up(x))}
-        dependent = _depending(statements, bars_read | later, defined)
+        dependent = depending(statements, bars_read | later, defined)
 
         # what the forward recurrence stores, and what the backward one does
-        stored = self._frontier(lefts.values(), defined, lambda x: x not in dependent)
-        inside = _within([lefts[v] for v in on_states], defined, dependent)
-        kept = self._frontier([lefts[v] for v in on_frees], defined, inside.__contains__)
+        stored = frontier(lefts.values(), defined, lambda x: x not in dependent)
+        inside = within([lefts[v] for v in on_states], defined, dependent)
+        kept = frontier([lefts[v] for v in on_frees], defined, inside.__contains__)
         outputs = [new[x] for x in self.step.outputs]
         sides = [
-            _ancestors([lefts[v] for v in on_states], defined, set()),
-            _ancestors([lefts[v] for v in on_frees if lefts[v] not in kept], defined, set(kept)),
+            ancestors([lefts[v] for v in on_states], defined, set()),
+            ancestors([lefts[v] for v in on_frees if lefts[v] not in kept], defined, set(kept)),
         ]
-        stored = self._less(stored, outputs, sides, defined, dependent)
+        stored = not_made_again(self.loop, stored, outputs, sides, defined, dependent)
         extra = [x for x in stored if x not in outputs]
         held = self._stored(outputs, extra, choices_of(new[x] for x in self.program.statements))
         cut = {x: Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(stored)}
@@ -250,7 +185,7 @@ class _Backwards:
         first: list[Expr] = []
         for k in places:
             v = self.step.states[k]
-            terms = [(preds[v], own[v], False)] if v in own else []
+            terms = [(preds[v], own[v])] if v in own else []
             following.append(self._cotangent(k, terms, outside, t))
             first.append(self._cotangent(k, [], outside, size, last=True))
         following += parts[len(on_states) :]
@@ -270,7 +205,7 @@ class _Backwards:
         after: list[InnerProduct] = []
         for k, place in enumerate(places):
             x = self.loop.inits[place]
-            where = simplify_in(substitute(supports[place], {self.tau: _ZERO}), own_ranges(x))
+            where = simplify_in(substitute(supports[place], {self.cotangents.tau: _ZERO}), own_ranges(x))
             if x in self._active_inits() and where is not FALSE:
                 left = self.builder.include(states(back, k, "fold"))
                 after.append(InnerProduct(left, x, Side.VARIABLE, where))
@@ -336,103 +271,16 @@ class _Backwards:
                 found.append(InnerProduct(left, operand, Side.VARIABLE, p))
         return found
 
-    # supports
-
-    def _supports(self) -> tuple[dict[int, Predicate], bool]:
-        """Q for each state, over tau and the state's indices, and whether it is exact."""
-        outside = {
-            k: self._simple(k, disjunction(self._given(x) for x in self.external if x.place == k)) for k in self.places
-        }
-        if all(p is FALSE for p in outside.values()):
-            return outside, True
-        size = self.loop.size
-        earlier = less(atom_affine(self.tau), size)
-
-        def before(family: Family) -> Family:
-            pulled = self._pulled(family)
-            return {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
-
-        def same(p: Family, q: Family) -> bool:
-            return all(self._same(k, p[k], q[k]) for k in self.places)
-
-        first = {k: self._simple(k, substitute(p, {self.tau: size})) for k, p in outside.items()}
-        for found in guesses(first, before, same, self.tau, size):
-            guess = {k: self._simple(k, p) for k, p in found.items()}
-            pulled = self._pulled(guess)
-            wanted = {k: disjunction([outside[k], conjunction([earlier, pulled[k]])]) for k in self.places}
-            if same(guess, wanted):
-                return guess, not self.widened
-        return dict.fromkeys(self.places, TRUE), False
-
-    def _given(self, x: External) -> Predicate:
-        """Where the cotangent of the state before step tau is given by `x`."""
-        tau, size = atom_affine(self.tau), self.loop.size
-        if x.word == "fold":
-            return conjunction([equal(tau, size), x.pred])
-        rank = len(self.loop.inits[x.place].shape)
-        old, own = axes(0, rank + 1), axes(0, rank)
-        moved: dict[Atom, Affine] = {old[0]: tau - 1 if x.word == "scan" else tau}
-        moved.update((i, atom_affine(j)) for i, j in zip(old[1:], own, strict=True))
-        p = substitute(x.pred, moved)
-        match x.word:
-            case "scan":
-                return conjunction([less(_ZERO, tau), p])
-            case "prescan":
-                return conjunction([less(tau, size), p])
-            case _:
-                return p
-
-    def _pulled(self, supports: Mapping[int, Predicate]) -> dict[int, Predicate]:
-        """What a step reads of the states after it where these have cotangents: step t of Q(t + 1), for tau = t."""
-        bars = {k: Var("bar", self.step.states[k].type) for k in self.places if supports[k] is not FALSE}
-        _, products, _ = self._through(supports, bars)
-        found = {x.param: q.pred for x, q in products.items()}
-        back: dict[Atom, Affine] = {Lookup(self.step.time, ()): atom_affine(self.tau)}
-        return {k: substitute(self._outside(found.get(self.step.states[k], FALSE)), back) for k in self.places}
-
-    def _outside(self, p: Predicate) -> Predicate:
-        """`p` without what it says of choices in a step, which hold where other conditions of the step do."""
-        made = {lookup.array for lookup in lookups(p)} & self.chosen
-        if not made:
-            return p
-        self.widened = True
-        return _widened(p, made)
-
-    def _through(
-        self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]
-    ) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
-        """What the rules make of the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
-        seeds: list[InnerProduct] = []
-        for k, bar in bars.items():
-            x = self.step.outputs[k]
-            later = substitute(supports[k], {self.tau: atom_affine(self.tau) + 1})
-            p = simplify_in(later, {**own_ranges(x), self.tau: self.loop.size})
-            p = substitute(p, {self.tau: self.now})
-            if p is not FALSE:
-                seeds.append(InnerProduct(Input(bar, (), x.shape), x, Side.VARIABLE, p))
-        return self.rewritten(self.program, self.wrt, seeds)
-
-    def _ranges(self, k: int) -> dict[Index, Affine]:
-        return {**own_ranges(self.loop.inits[k]), self.tau: self.loop.size + 1}
-
-    def _simple(self, k: int, p: Predicate) -> Predicate:
-        return simplify_in(p, self._ranges(k))
-
-    def _same(self, k: int, p: Predicate, q: Predicate) -> bool:
-        known = ranges_predicate(self._ranges(k))
-        p, q = conjunction([known, p]), conjunction([known, q])
-        return implies(p, q) and implies(q, p)
-
     # expressions
 
     def _cotangent(
-        self, k: int, terms: list[tuple[Predicate, Expr, bool]], outside: Sequence[Var], tau: Affine, last: bool = False
+        self, k: int, terms: list[tuple[Predicate, Expr]], outside: Sequence[Var], tau: Affine, last: bool = False
     ) -> Expr:
         """gen g. the sum of `terms` and of what is given from outside for the state before step `tau`."""
         x = self.loop.inits[k]
         g = [Index(i.name) for i in axes(0, len(x.shape))]
         here = tuple(map(atom_affine, g))
-        parts = [(1, self._at(p, tau, g), access(e, *here)) for p, e, _ in terms]
+        parts = [(1, self._at(p, tau, g), access(e, *here)) for p, e in terms]
         for given, v in zip(self.external, outside, strict=True):
             if given.place != k:
                 continue
@@ -497,81 +345,6 @@ class _Backwards:
         sequences[made] = x
         return made
 
-    # what is stored
-
-    def _frontier(
-        self, lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], stops: Callable[[Statement], bool]
-    ) -> list[Statement]:
-        """What of the statements that `stops` tells is read by `lefts`, by others, through what is no arithmetic."""
-        found: dict[Statement, None] = {}
-        seen: set[Statement] = set()
-        stack = list(lefts)
-        while stack:
-            x = stack.pop()
-            if x in seen:
-                continue
-            seen.add(x)
-            made = whole_of(x) is not None
-            if not made and isinstance(x, Input | Constant):
-                continue
-            if (
-                stops(x)
-                and not self._is_of_indices(x)
-                and not isinstance(x, Defining)
-                and (made or not is_index_only(x))
-            ):
-                found[x] = None
-            else:
-                stack += needs(x, defined)
-        return list(found)
-
-    def _less(
-        self,
-        stored: Sequence[Statement],
-        outputs: Sequence[Statement],
-        sides: Sequence[set[Statement]],
-        defined: Mapping[IndexArray, Defining],
-        dependent: set[Statement],
-    ) -> list[Statement]:
-        """`stored` without what the backward steps make at the same cost as the forward ones would: what the program
-        itself has no use for, elementwise of what is stored anyway, and read by one of both `sides`, under conditions
-        that this side has anyway: that what is `dependent` on cotangents has."""
-        own = _ancestors(outputs, defined, set())
-        before = {Input(v, (), x.shape) for v, x in zip(self.step.states, self.loop.inits, strict=True)}
-        found = dict.fromkeys(stored)
-        known = {self.step.time}
-
-        def leaves(x: Statement, like: Statement) -> list[Statement] | None:
-            """What is to be stored for `x`; None if it is not elementwise of that."""
-            if x in found or x in before or isinstance(x, Constant) or self._is_of_indices(x):
-                return []
-            if x in outputs and x.shape == like.shape:
-                return [x]
-            elementwise = isinstance(x, Map | Addition) or (isinstance(x, Contraction) and is_determined(x.pattern))
-            if x in own or not elementwise or not known.issuperset(looked_up(x)):
-                return None
-            parts = [leaves(y, like) for y in operands(x)]
-            return None if None in parts else [y for part in parts for y in part or ()]
-
-        for x in stored:
-            if x in own or isinstance(x, Input) or all(x in side for side in sides):
-                continue
-            del found[x]
-            there = (y for side in sides if x in side for y in side & dependent)
-            known = {self.step.time, *(a for y in there for a in looked_up(y))}
-            more = leaves(x, x)
-            if more is None or len(set(more)) > 1:
-                found[x] = None
-            else:
-                found.update(dict.fromkeys(more))
-        return list(found)
-
-    def _is_of_indices(self, x: Statement) -> bool:
-        """Whether `x` is made of indices and constants alone: it has no adjoint, so it may be computed twice."""
-        if isinstance(x, Input | Constant):
-            return isinstance(x, Integers | Constant)
-        return not looked_up(x) and all(map(self._is_of_indices, operands(x)))
-
     def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
         if not extra and list(outputs) == list(self.step.outputs):
@@ -598,69 +371,5 @@ def _masked(x: Statement, p: Predicate) -> Statement:
     return x if p is TRUE else Addition((Term(1, p, x),), x.shape)
 
 
-def _widened(p: Predicate, arrays: set[IndexArray]) -> Predicate:
-    """`p`, where comparisons with elements of these arrays are true."""
-    match p:
-        case And(parts):
-            return conjunction(_widened(part, arrays) for part in parts)
-        case Or(parts):
-            return disjunction(_widened(part, arrays) for part in parts)
-        case Exists(index, size, body):
-            return exists([(index, size)], _widened(body, arrays))
-        case _:
-            return TRUE if any(lookup.array in arrays for lookup in lookups(p)) else p
-
-
 def _variables(e: Expr) -> set[Named]:
     return set(free_names(e))
-
-
-def _depending(
-    statements: Sequence[Statement], on: set[Statement], defined: Mapping[IndexArray, Defining]
-) -> set[Statement]:
-    found = set(on)
-    for x in statements:
-        if any(y in found for y in needs(x, defined)):
-            found.add(x)
-    return found
-
-
-def late_arrays(statements: Sequence[Statement], loop: Loop) -> set[IndexArray]:
-    """The arrays that are defined by what `loop` gives, or a recurrence after it: its steps can't look them up."""
-    defined = selections(statements)
-    loops = list(dict.fromkeys(x.loop for x in statements if isinstance(x, States)))
-    after = set(loops[loops.index(loop) :])
-    given: set[Statement] = {x for x in statements if isinstance(x, States) and x.loop in after}
-    late = _depending(statements, given, defined)
-    return {array for array, x in defined.items() if x in late}
-
-
-def _ancestors(
-    xs: Iterable[Statement], defined: Mapping[IndexArray, Defining], known: set[Statement]
-) -> set[Statement]:
-    """What these statements are computed from where some are `known`, both included."""
-    found: set[Statement] = set()
-    stack = list(xs)
-    while stack:
-        x = stack.pop()
-        if x not in found:
-            found.add(x)
-            stack += needs(x, defined) if x not in known else ()
-    return found
-
-
-def _within(
-    lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], dependent: set[Statement]
-) -> set[Statement]:
-    """The statements among `dependent` that `lefts` are computed from, these included."""
-    found: set[Statement] = set()
-    stack = [x for x in lefts if x in dependent]
-    while stack:
-        x = stack.pop()
-        if x not in found:
-            found.add(x)
-            stack += [y for y in needs(x, defined) if y in dependent]
-            whole = whole_of(x)
-            if whole is not None:  # all that this gives is there
-                stack += [y for y in dependent if whole_of(y) is whole]
-    return found

@@ -5,7 +5,7 @@ They are read off the first steps backwards: Q_0 where cotangents of the last st
     Q_j = Q_{j+p} from some j on                  Q(t) = Q_j where n - t = j, or j + p, or j + 2 p, ..
     the bounds in Q_1, Q_2, Q_3 grow evenly       Q(t) = Q_1 with bounds that are as much further as n - t - 1 says
 
-A guess may be wrong: it is believed only if it fulfils what `derivative.recurrence` asks.
+A guess may be wrong: it is believed only if it fulfils what `derivative.recurrence_supports` asks.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tensorlang.derivative.declared import differentials
-from tensorlang.derivative.recurrence import active_states, differential
+from tensorlang.derivative.recurrence import differential
+from tensorlang.derivative.recurrence_supports import active_states
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.function import unused_name
 from tensorlang.language.grammar import Expr, Var, access

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from tensorlang.errors import ScopeError, TensorlangError, TypeMismatch, UnknownAttribute, here
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Census, Expr, Var, census, type_of
+from tensorlang.language.census import Census, census
+from tensorlang.language.grammar import Expr, Var, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape

@@ -17,7 +17,8 @@ import numpy as np
 
 from tensorlang.errors import EvaluationError, LimitError, ScalarFunctionError
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Loops, Mul, ScalarFunction, Shared, Var, number
+from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Var, number
+from tensorlang.language.scalar_code import Loops, Shared
 from tensorlang.language.types import R
 
 KEYWORDS = frozenset(

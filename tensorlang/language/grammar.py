@@ -29,7 +29,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -40,7 +40,6 @@ from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import interned
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
-    FALSE,
     TRUE,
     Predicate,
     conjunction,
@@ -49,6 +48,7 @@ from tensorlang.language.predicates import (
     exists,
     free_atoms,
 )
+from tensorlang.language.scalar_code import Loops, Shared
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
@@ -476,37 +476,6 @@ class Routine:
         return f"{self.name}({', '.join(f'{p.name}: {p.type}' for p in self.params)})"
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
-    """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
-    amount for each visit. `bounded` tells whether all loops have bounds. `count` gives the visits at numbers, the first
-    arguments of the function; `labels` say what they are called, `trips(f)` of a loop and `taken(f, k)` of a branch.
-    `programs` gives its program and that of its derivative as data for JSON."""
-
-    arity: int
-    base: int
-    each: tuple[tuple[int, int], ...]
-    bounded: bool
-    count: Callable[..., Mapping[int, int]]
-    labels: Mapping[int, str]
-    programs: Callable[[], Mapping[str, Any]] = dict
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Programs (`tensorlang.scalars.code`) that compute several scalar functions of the same `arity` arguments at once:
-    `value` the first of them, written as a function `name`, `joint` all of them, written as `name`_with_derivatives,
-    which `stores` values of each trip of loops or not. A further argument says where their loops run: everywhere, if it
-    is not there. They may be written for what GPUs have."""
-
-    name: str
-    arity: int
-    value: Any
-    joint: Any
-    stores: bool = False
-    on_gpus: bool = False
-
-
 def type_of(x: Var | IndexArray) -> Type:
     """The type of what a `let` binds."""
     return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
@@ -608,54 +577,15 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Recur: attrgetter("init", "step"),
 }
 
-_CONDITIONAL = frozenset({Bracket, Extremum, Choice})
-
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly under `e`."""
     return _CHILDREN[type(e)](e)
 
 
-def expressions(root: Expr) -> Iterator[Expr]:
-    """The different expressions in `root`, and itself."""
-    found: set[Expr] = set()
-    stack = [root]
-    while stack:
-        e = stack.pop()
-        if e not in found:
-            found.add(e)
-            yield e
-            stack += children(e)
-
-
-@dataclass(frozen=True)
-class Census:
-    """What an expression is made of: how many different `nodes`, of which `kinds`, under which `conditions`."""
-
-    nodes: int
-    kinds: frozenset[type[Expr]]
-    conditions: frozenset[Predicate]
-
-    def has(self, *kinds: type[Expr]) -> bool:
-        """Whether there is a node of one of these kinds."""
-        return not self.kinds.isdisjoint(kinds)
-
-
-def census(root: Expr) -> Census:
-    """What `root` is made of."""
-    every = list(expressions(root))
-    conditions = [e.pred for e in every if type(e) in _CONDITIONAL]  # type: ignore[union-attr]
-    return Census(len(every), frozenset(map(type, every)), frozenset(conditions))
-
-
 def holds(array: IndexArray, *at: Affine) -> Predicate:
     """That the condition array[at] holds."""
     return equal(atom_affine(Lookup(array, at)), constant(1))
-
-
-def is_false(e: Expr) -> bool:
-    """Whether `e` is written as a false bracket."""
-    return isinstance(e, Bracket) and e.pred is FALSE
 
 
 def _need_real(e: Expr, what: str) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 
 from tensorlang.errors import ScalarFunctionError
 from tensorlang.language.functions import KEYWORDS, add_black_box, functions
-from tensorlang.language.grammar import Call, Expr, Loops, Mul, ScalarFunction, Shared
+from tensorlang.language.grammar import Call, Expr, Mul, ScalarFunction
+from tensorlang.language.scalar_code import Loops, Shared
 from tensorlang.scalars.adjoint import adjoint
 from tensorlang.scalars.code import (
     Code,

@@ -14,17 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorlang.scalars.code import Code, If, Stmt, Value, While, renamed
+from tensorlang.scalars.code import Code, Stmt, Value, While, renamed
 from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.surface.known import FromSource
-from tensorlang.surface.loop_expressions import MISSING, MOST_STATEMENTS, OVER, Env, Expressions, Missing
+from tensorlang.surface.loop_expressions import MISSING, MOST_STATEMENTS, OVER, Env, Missing
+from tensorlang.surface.loop_paths import FLAGS, LEFT, NEXT, RETURNED, Paths, assigned, exits_by, told
 from tensorlang.surface.tail_calls import calls_itself, without_tail_calls
 from tensorlang.surface.terms import Idx, Term, as_term
 
 _UNROLLED = 64
 _MOST_INLINED = 40
-_RETURNED, _LEFT, _NEXT = "$returned", "$left", "$next"
-_FLAGS = (_RETURNED, _LEFT, _NEXT)
 
 
 @dataclass(frozen=True)
@@ -40,27 +39,7 @@ def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> 
     return _Reader(function, bound).read(arguments)
 
 
-def _exits(statements: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Return,)) -> bool:
-    """Whether some statement leaves by one of `kinds`; `break` and `continue` of inner loops don't count."""
-    for s in statements:
-        if isinstance(s, kinds):
-            return True
-        inner = tuple(k for k in kinds if k is ast.Return) if isinstance(s, ast.For | ast.While) else kinds
-        if inner and _exits([*getattr(s, "body", []), *getattr(s, "orelse", [])], inner):
-            return True
-    return False
-
-
-def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
-    found: dict[str, None] = {}
-    for s in statements:
-        for node in ast.walk(s):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found[node.id] = None
-    return list(found)
-
-
-class _Reader(Expressions):
+class _Reader(Paths):
     def read(self, arguments: dict[str, Any]) -> Read:
         env: Env = {}
         given: list[Term] = []
@@ -103,9 +82,9 @@ class _Reader(Expressions):
         if calls_itself(tree):
             tree = without_tail_calls(tree, function.refuse)
         over = env.pop(OVER, False)
-        own: Env = {**env, _RETURNED: False, _LEFT: False, _NEXT: False, OVER: over}
+        own: Env = {**env, RETURNED: False, LEFT: False, NEXT: False, OVER: over}
         self.block(tree.body, own, out)
-        if own[_RETURNED] is not True:
+        if own[RETURNED] is not True:
             function.refuse(tree, "a path through it returns nothing", "return a number at its end")
         self.function, self.names = before
         self.depth -= 1
@@ -121,13 +100,13 @@ class _Reader(Expressions):
                     self.function.refuse(s, "it returns nothing", "return a number")
                 case ast.Return(value=e) if e is not None:
                     env["$result"] = self.value(e, env, out)
-                    env[_RETURNED] = True
+                    env[RETURNED] = True
                     return
                 case ast.Break():
-                    env[_LEFT] = True
+                    env[LEFT] = True
                     return
                 case ast.Continue():
-                    env[_NEXT] = True
+                    env[NEXT] = True
                     return
                 case ast.Assign(targets=targets, value=e):
                     made = self.value(e, env, out)
@@ -144,9 +123,9 @@ class _Reader(Expressions):
                     p = self.truth(self.value(test, env, out), out)
                     if isinstance(p, bool):
                         self.block(body if p else orelse, env, out)
-                        if self._gone(env) is True:
+                        if self.gone(env) is True:
                             return
-                        if self._gone(env) is not False:
+                        if self.gone(env) is not False:
                             self._rest(statements[k + 1 :], env, out)
                             return
                         continue
@@ -166,16 +145,8 @@ class _Reader(Expressions):
                         hint = "return math.nan where there is no value"
                     self.function.refuse(s, f"{type(s).__name__} is no statement on numbers", hint)
 
-    def _gone(self, env: Env) -> Any:
-        """Whether control has left this place: True, False, or a flag."""
-        flags = [env.get(f, False) for f in _FLAGS]
-        if any(f is True for f in flags):
-            return True
-        open_ = [f for f in flags if f is not False]
-        return open_ or False
-
     def _after(self, rest: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> bool:
-        gone = self._gone(env)
+        gone = self.gone(env)
         if gone is False:
             return False
         if gone is not True:
@@ -184,14 +155,14 @@ class _Reader(Expressions):
 
     def _rest(self, rest: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> None:
         """The statements of `rest` where control has not left."""
-        flags = self._gone(env)
+        flags = self.gone(env)
         gone = functools.reduce(lambda a, b: self.op("or", (a, b), out), flags)
         one, other = dict(env), dict(env)
         then, otherwise = list[Stmt](), list[Stmt]()
-        other.update(dict.fromkeys(_FLAGS, False))
-        _told(one)
+        other.update(dict.fromkeys(FLAGS, False))
+        told(one)
         self.block(rest, other, otherwise)
-        self.join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
+        self.join(gone, one, other, then, otherwise, env, out, left=(True, self.gone(other) is True))
 
     def _branch(
         self,
@@ -208,7 +179,7 @@ class _Reader(Expressions):
         otherwise: list[Stmt] = []
         self.block(body, one, then)
         self.block(orelse, other, otherwise)
-        gone = self._gone(one), self._gone(other)
+        gone = self.gone(one), self.gone(other)
         done = False
         if gone[0] is True and gone[1] is False:
             self.block(rest, other, otherwise)
@@ -216,76 +187,11 @@ class _Reader(Expressions):
         elif gone[1] is True and gone[0] is False:
             self.block(rest, one, then)
             done = True
-        left = self._gone(one) is True, self._gone(other) is True
+        left = self.gone(one) is True, self.gone(other) is True
         self.join(p, one, other, then, otherwise, env, out, left)
         if done:
             return True
         return self._after(rest, env, out)
-
-    def join(
-        self,
-        p: Value,
-        one: Env,
-        other: Env,
-        then: list[Stmt],
-        otherwise: list[Stmt],
-        env: Env,
-        out: list[Stmt],
-        left: tuple[bool, bool],
-    ) -> None:
-        outs: list[str] = []
-        thens: list[Value] = []
-        otherwises: list[Value] = []
-
-        def phi(name: str, a: Any, b: Any) -> Any:
-            if isinstance(a, tuple) or isinstance(b, tuple):
-                if isinstance(a, Missing) or isinstance(b, Missing):
-                    known = b if isinstance(a, Missing) else a
-                    blank = tuple(MISSING for _ in known)
-                    a, b = (blank if isinstance(x, Missing) else x for x in (a, b))
-                if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
-                    self.function.refuse(
-                        self.function.tree, "its paths give different numbers of results", "the same number on all"
-                    )
-                return tuple(phi(name, x, y) for x, y in zip(a, b, strict=True))
-            if isinstance(a, Missing) and isinstance(b, Missing):
-                return MISSING
-            # a side that has left gives what nobody reads
-            if isinstance(a, Missing) or isinstance(b, Missing):
-                gone = left[0] if isinstance(a, Missing) else left[1]
-                known = b if isinstance(a, Missing) else a
-                if not (gone or name == "$result"):
-                    return MISSING
-                if not isinstance(known, str | int | float):
-                    return known
-                nothing = self._blank(known)
-                a, b = (nothing, known) if isinstance(a, Missing) else (known, nothing)
-            if a is b or (type(a) is type(b) and a == b):
-                return a
-            if not isinstance(a, str | int | float) or not isinstance(b, str | int | float):
-                return MISSING
-            kinds = {self.kind(a), self.kind(b)}
-            if bool in kinds and len(kinds) > 1:
-                a = self.number(a, then)
-                b = self.number(b, otherwise)
-            made = self.fresh.new(name.strip("$_") or "v")
-            self.kinds[made] = float if float in kinds else int if int in kinds else bool
-            outs.append(made)
-            thens.append(a)
-            otherwises.append(b)
-            return made
-
-        joined = {
-            name: phi(name, one.get(name, MISSING), other.get(name, MISSING)) for name in dict.fromkeys((*one, *other))
-        }
-        if outs:
-            out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
-        env.clear()
-        env.update(joined)
-
-    def _blank(self, like: Value) -> Value:
-        kind = self.kind(like)
-        return False if kind is bool else 0 if kind is int else 0.0
 
     def _for(
         self,
@@ -310,14 +216,14 @@ class _Reader(Expressions):
         if not isinstance(values, range | tuple | list):
             self.function.refuse(at, "a loop is over a range of whole numbers", "for k in range(5): ..")
         nodes = sum(1 for s in body for _ in ast.walk(s))
-        exits = _exits(body, (ast.Return, ast.Break, ast.Continue))
+        exits = exits_by(body, (ast.Return, ast.Break, ast.Continue))
         subscripts = any(isinstance(n, ast.Subscript) for s in body for n in ast.walk(s))
         few = len(values) <= 2 or (not exits and len(values) * nodes <= 40 * _UNROLLED)
         if isinstance(values, range) and not few and not subscripts:
             self._counted(at, target, [values.start, values.stop, values.step], body, env, out, len(values))
             return
         self._unrolled(target, list(values), body, env, out)
-        env[_LEFT] = False
+        env[LEFT] = False
 
     def _unrolled(
         self, target: ast.expr, values: list[Any], body: Sequence[ast.stmt], env: Env, out: list[Stmt]
@@ -325,17 +231,17 @@ class _Reader(Expressions):
         for k, v in enumerate(values):
             self._assign(target, v, env)
             self.block(body, env, out)
-            env[_NEXT] = False
-            gone = self._gone(env)
+            env[NEXT] = False
+            gone = self.gone(env)
             if gone is True:
                 return
             if gone is not False:
                 flag = functools.reduce(lambda a, b: self.op("or", (a, b), out), gone)
-                other, otherwise = {**env, **dict.fromkeys(_FLAGS, False)}, list[Stmt]()
+                other, otherwise = {**env, **dict.fromkeys(FLAGS, False)}, list[Stmt]()
                 self._unrolled(target, values[k + 1 :], body, other, otherwise)
                 one = dict(env)
-                _told(one)
-                self.join(flag, one, other, [], otherwise, env, out, (True, self._gone(other) is True))
+                told(one)
+                self.join(flag, one, other, [], otherwise, env, out, (True, self.gone(other) is True))
                 return
 
     def _counted(
@@ -383,7 +289,7 @@ class _Reader(Expressions):
         out: list[Stmt],
         trips: int | None = None,
     ) -> None:
-        exits = _exits(body, (ast.Return, ast.Break, ast.Continue))
+        exits = exits_by(body, (ast.Return, ast.Break, ast.Continue))
         if not exits and trips is None:
             done = 0
             while True:  # as long as the condition is known
@@ -397,11 +303,11 @@ class _Reader(Expressions):
                     self.function.refuse(at, "a loop without an end", "while with a condition, break or return")
                 self.block(body, env, out)
                 done += 1
-        names = [*_assigned(body), OVER]
-        if _exits(body):
-            names += [_RETURNED, "$result"]
-        if _exits(body, (ast.Break,)):
-            names.append(_LEFT)
+        names = [*assigned(body), OVER]
+        if exits_by(body):
+            names += [RETURNED, "$result"]
+        if exits_by(body, (ast.Break,)):
+            names.append(LEFT)
         kinds: dict[str, type] = {}
         arity = self._arity()
         if "$result" in names and "$result" not in env:
@@ -415,13 +321,13 @@ class _Reader(Expressions):
         env.update(after)
         if loop.over:
             env[OVER] = self.op("or", (env[OVER], loop.over), out)
-        env[_NEXT] = False
+        env[NEXT] = False
         # an endless loop without break is left by return alone
         endless = isinstance(test, ast.Constant) and bool(test.value) and not broken
-        if endless and _exits(body):
-            env[_RETURNED] = True
-        env[_LEFT] = False
-        for name in _assigned(body):
+        if endless and exits_by(body):
+            env[RETURNED] = True
+        env[LEFT] = False
+        for name in assigned(body):
             if name not in after:
                 env[name] = MISSING
 
@@ -473,21 +379,21 @@ class _Reader(Expressions):
         put(inner, carried)
         head: list[Stmt] = []
         p = self.truth(self.value(test, dict(inner), head), head)
-        for flag in (_RETURNED, _LEFT):
+        for flag in (RETURNED, LEFT):
             if flag in names:
                 holds = self.op("not", (inner[flag],), head)
                 p = holds if p is True else self.op("and", (holds, p), head)
         start = dict(inner)
-        for flag in _FLAGS:
+        for flag in FLAGS:
             start[flag] = False
         made_body: list[Stmt] = []
         self.block(body, start, made_body)
-        broken = start[_LEFT] is not False
+        broken = start[LEFT] is not False
         nexts: list[Value] = []
         for (name, k), c in zip(flat, carried, strict=True):
             v = part(start, name, k)
             if isinstance(v, Missing) or not isinstance(v, str | int | float):
-                if self._gone(start) is True or name == "$result":
+                if self.gone(start) is True or name == "$result":
                     v = c
                 else:
                     self.function.refuse(
@@ -542,13 +448,6 @@ class _Reader(Expressions):
                     self._assign(one, part, env)
             case _:
                 self.function.refuse(target, "only names are assigned to", "a, b = b, a assigns to several")
-
-
-def _told(env: Env) -> None:
-    """Where control has left by one way alone, it has left by that."""
-    open_ = [flag for flag in _FLAGS if env.get(flag, False) is not False]
-    if len(open_) == 1:
-        env[open_[0]] = True
 
 
 def _same(v: Value, w: Value) -> bool:

@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 
 from tensorlang.language.affine import Affine, Size
-from tensorlang.language.grammar import Bracket, Call, Choice, Const, Extremum, Mul, Recur, Sum, expressions, number
+from tensorlang.language.census import expressions
+from tensorlang.language.grammar import Bracket, Call, Choice, Const, Extremum, Mul, Recur, Sum, number
 from tensorlang.surface.parse import parse
 from tests.support.programs import random_function
 

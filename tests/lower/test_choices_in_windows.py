@@ -11,7 +11,8 @@ import pytest
 import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.recurrences import Turn, staged
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Turn
 from tests.lower.test_in_step import bytes_needed
 from tests.support.sampling import one_in
 

@@ -13,7 +13,8 @@ import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.recurrences import Stage, Turn, staged, thinner
+from tensorlang.lower.plan.recurrences import staged, thinner
+from tensorlang.lower.plan.stages import Stage, Turn
 from tensorlang.measure.count import count
 from tensorlang.normal import function_of, normal_ssa
 

@@ -10,7 +10,8 @@ import pytest
 import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.recurrences import Turn, staged
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Turn
 from tests.lower.test_in_step import bytes_needed, given
 
 HEAD = "f(A: [n][n]R, u: [T]R) = let H = {} t:T with S = A. gen i:n, j:n. sin(S[i, j] + u[t] * S[j, i]) in "

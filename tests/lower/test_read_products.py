@@ -10,7 +10,8 @@ import pytest
 import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.recurrences import Turn, staged, thinner
+from tensorlang.lower.plan.recurrences import staged, thinner
+from tensorlang.lower.plan.stages import Turn
 from tensorlang.normal import function_of, normal_ssa
 from tests.lower.test_in_step import bytes_needed, given
 

@@ -26,9 +26,10 @@ from tensorlang.cli import main
 from tensorlang.errors import LimitError
 from tensorlang.language import on_disk
 from tensorlang.language.affine import Size, atom_affine
+from tensorlang.language.census import expressions
 from tensorlang.language.encoded import Encoding, Refused
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Integer, Mul, Var, expressions, number
+from tensorlang.language.grammar import Integer, Mul, Var, number
 from tensorlang.language.types import R
 from tensorlang.lower.emit import recurrences
 from tests.support.programs import random_function

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorlang.lower.arrays.ir import EinsumSpec
-from tensorlang.lower.arrays.meaning import Array
+from tensorlang.lower.arrays.meaning_of_extrema import Array
 
 
 def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:

@@ -20,7 +20,8 @@ from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.recurrences import Called, Rest, Stage, Staged, Turn, staged
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Called, Rest, Stage, Staged, Turn
 from tensorlang.lower.plan.windows import WINDOW
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.simplify import simplify

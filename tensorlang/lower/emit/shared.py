@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from tensorlang.language.grammar import Shared
+from tensorlang.language.scalar_code import Shared
 from tensorlang.lower.arrays.ir import (
     Apply,
     Assign,

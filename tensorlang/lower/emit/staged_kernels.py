@@ -21,7 +21,7 @@ from tensorlang.lower.emit.shared import share
 from tensorlang.lower.kernels.ir import Plain, Recurrence
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.staged import StagedKernels
-from tensorlang.lower.plan.recurrences import Stage, Turn
+from tensorlang.lower.plan.stages import Stage, Turn
 
 
 class EmittedRecurrence(Protocol):

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Call, Expr, ScalarFunction, Shared
+from tensorlang.language.grammar import Call, Expr, ScalarFunction
 from tensorlang.language.rebuilt import rewrite
+from tensorlang.language.scalar_code import Shared
 from tensorlang.language.templates import named, operators, renamed
 from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.plan.dependence import variable

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.functions import running_where
-from tensorlang.language.grammar import Call, Expr, Shared
+from tensorlang.language.grammar import Call, Expr
 from tensorlang.language.predicates import Related, conjunction, conjuncts, less
 from tensorlang.language.rebuilt import rewrite
+from tensorlang.language.scalar_code import Shared
 from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.kernels.masks import Mask, both, either, mask_of
 from tensorlang.lower.kernels.operands import expressions_of

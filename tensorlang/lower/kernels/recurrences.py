@@ -30,7 +30,7 @@ from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import conditions, nodes, over, reads, renamed
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
-from tensorlang.lower.plan.recurrences import Turn
+from tensorlang.lower.plan.stages import Turn
 from tensorlang.normal.recurrences import has_recurrences
 
 

@@ -14,7 +14,8 @@ from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Recurrence
 from tensorlang.lower.kernels.recurrences import recurrence
 from tensorlang.lower.kernels.roles import Unfit
 from tensorlang.lower.kernels.targets import Tiling
-from tensorlang.lower.plan.recurrences import Called, Stage, Staged, Turn, staged
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Called, Stage, Staged, Turn
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tensorlang.errors import ArgumentError, NormalFormError
 from tensorlang.language.affine import Affine, Index
+from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -26,7 +27,6 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
     children,
-    expressions,
 )
 from tensorlang.language.types import leaves, shape
 from tensorlang.lower.mesh.asked import Along, Asked, Layouts

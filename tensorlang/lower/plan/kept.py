@@ -23,7 +23,8 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE
 from tensorlang.language.types import R, array, shape
-from tensorlang.lower.plan.recurrences import Turn, staged
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Turn
 from tensorlang.lower.plan.windows import WINDOW
 from tensorlang.simplify import simplify
 

@@ -9,21 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine
+from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import (
-    Access,
-    Add,
-    Choice,
-    Expr,
-    Extremum,
-    Gen,
-    Integer,
-    Mul,
-    Sum,
-    Var,
-    expressions,
-    number,
-)
+from tensorlang.language.grammar import Access, Add, Choice, Expr, Extremum, Gen, Integer, Mul, Sum, Var, number
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Array, R
 from tensorlang.lower.plan.dependence import longer

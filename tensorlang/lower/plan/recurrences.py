@@ -12,13 +12,12 @@ their turn. What has no arithmetic is not passed on but read anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Lookup, atom_affine
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Routine, Var
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations, substitute
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Predicate, relations, substitute
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import in_steps
 from tensorlang.lower.plan.needless_masks import (
@@ -31,13 +30,14 @@ from tensorlang.lower.plan.needless_masks import (
 from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.read_products import read_products
 from tensorlang.lower.plan.read_states import read_states
-from tensorlang.lower.plan.windows import WINDOW, Along, Sweep, found_sweep
+from tensorlang.lower.plan.stages import Called, Rest, Stage, Staged, Turn
+from tensorlang.lower.plan.until import end_of
+from tensorlang.lower.plan.windows import WINDOW, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
-    Addition,
     Application,
     Constant,
     Defining,
@@ -46,102 +46,19 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
-    States,
     Step,
-    Term,
     Whole,
     live,
     looked_up,
     needs,
-    operands,
     output_list,
     predicates,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
-from tensorlang.sets.isl import implies
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.read_back import read_back
 from tensorlang.simplify.recurrences import tidy_recurrences
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """`function` computes the arrays `gives`, or the result of the whole if there are none."""
-
-    function: Function
-    gives: tuple[Var, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Rest:
-    """What is computed of the states in a window of times: `function` gives `sums` over them and then `rows` of them.
-
-    The time is the axis of each row that `along` tells.
-
-    Its parameters are variables of the program, `start`, the first time of the window, and those of `windows`: each
-    says of which sequence it is one.
-    """
-
-    function: Function
-    start: IndexArray
-    windows: Mapping[Var, Var]
-    sums: tuple[Var, ...]
-    rows: tuple[Var, ...]
-    along: tuple[Along, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """A recurrence of `size` steps: `step` is a program of `frees`, `local`, the states, and the time.
-
-    The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
-    variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
-    sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
-    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
-    are kept from then on, and else 0.
-    """
-
-    size: Affine
-    step: Function
-    inits: tuple[Var, ...]
-    frees: tuple[Var, ...]
-    others: tuple[Parameter, ...]
-    carried: tuple[int, ...]
-    gives: tuple[tuple[Var, int, str], ...]
-    stored: frozenset[Var]
-    again: frozenset[Var]
-    local: tuple[Var, ...] = ()
-    turned: bool = False
-    rest: Rest | None = None
-    until: bool = False
-
-    @property
-    def reads(self) -> tuple[Var, ...]:
-        """The sequences of earlier recurrences that it reads by windows."""
-        own = {v for v, _, _ in self.gives}
-        windows = self.rest.windows if self.rest is not None else {}
-        return tuple(dict.fromkeys([*self.local, *(v for v in windows if v not in own)]))
-
-
-@dataclass(frozen=True, eq=False)
-class Called:
-    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
-    value. `gives` tells which variable is the array in which place of that."""
-
-    routine: Routine
-    arguments: tuple[Var, ...]
-    batch: int
-    mapped: tuple[bool, ...]
-    gives: tuple[tuple[Var, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Staged:
-    """A program as stages, turns and calls, in the order in which they run; the last one gives its result."""
-
-    function: Function
-    parts: tuple[Stage | Turn | Called, ...]
 
 
 def staged(f: Function, windows: bool = True, strict: bool = False, store: str = "needed") -> Staged:
@@ -418,7 +335,7 @@ class _Staging:
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
         slices = sweep.slices if sweep is not None else ()
         folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
-        until = _end(step) if folded else None
+        until = end_of(step) if folded else None
         if until is not None:
             step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
@@ -502,54 +419,6 @@ class _Staging:
             tuple(names[len(sweep.sums) :]),
             tuple(sweep.along[x] for x in sweep.rows),
         )
-
-
-def _end(step: Step) -> Statement | None:
-    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
-
-    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
-    """
-    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
-    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
-    tried: dict[Predicate, None] = {}
-    stack = list(step.outputs)
-    while stack:
-        x = stack.pop()
-        if isinstance(x, Addition):
-            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
-            stack += operands(x)
-    for p in tried:
-        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
-            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
-    return None
-
-
-def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
-    """Whether `x` is the state where `p` holds."""
-    while isinstance(x, Addition):
-        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
-        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
-            return False
-        x = left[0].operand
-    return x is state
-
-
-def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
-    """Whether `p` is a condition on what states and values are, the same at all times."""
-    seen: set[Statement] = set()
-    stack: list[Statement] = []
-    for a in free_atoms(p):
-        if not isinstance(a, Lookup) or a.at or a.array not in made:
-            return False
-        stack.append(made[a.array])
-    while stack:
-        x = stack.pop()
-        if x not in seen:
-            seen.add(x)
-            if isinstance(x, States) or step.time in looked_up(x):
-                return False
-            stack += needs(x, made)
-    return True
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

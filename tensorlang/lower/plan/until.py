@@ -1,0 +1,71 @@
+"""When a recurrence is over before its last step: from where on all of its states are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tensorlang.language.affine import IndexArray, Lookup
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms
+from tensorlang.normal.ssa import (
+    Addition,
+    Constant,
+    Defining,
+    Input,
+    Statement,
+    States,
+    Step,
+    Term,
+    looked_up,
+    needs,
+    operands,
+)
+from tensorlang.sets.isl import implies
+
+
+def end_of(step: Step) -> Statement | None:
+    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+
+    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
+    """
+    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
+    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
+    tried: dict[Predicate, None] = {}
+    stack = list(step.outputs)
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Addition):
+            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
+            stack += operands(x)
+    for p in tried:
+        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
+            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+    return None
+
+
+def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
+    """Whether `x` is the state where `p` holds."""
+    while isinstance(x, Addition):
+        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
+        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
+            return False
+        x = left[0].operand
+    return x is state
+
+
+def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+    """Whether `p` is a condition on what states and values are, the same at all times."""
+    seen: set[Statement] = set()
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        if not isinstance(a, Lookup) or a.at or a.array not in made:
+            return False
+        stack.append(made[a.array])
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            if isinstance(x, States) or step.time in looked_up(x):
+                return False
+            stack += needs(x, made)
+    return True

@@ -76,7 +76,11 @@ if TYPE_CHECKING:
     from tensorlang.lower.plan.kept import memory_polynomial
     from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
-    from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
+    from tensorlang.normal import normalize
+    from tensorlang.normal.eliminate_pairs import eliminate_pairs
+    from tensorlang.normal.let_lift import let_lift
+    from tensorlang.normal.push_out_gen import push_out_gen
+    from tensorlang.normal.to_ssa import to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
     from tensorlang.simplify.squares import expand_squares

@@ -187,7 +187,7 @@ class _Checker:
             after = rest.pop(0)
             new = axes(0, len(own))
             shadow = renamed(exists(others.items(), both), own, new)
-            simpler = renamed(project(others, both, target), own, new)
+            simpler = renamed(project(others, simplify_in(both, ranges), target), own, new)
             claim = "it goes on under exactly the projection"
             yield self._same(claim, after.pred, shadow, own_ranges(y), simpler)
             yield from self._transposed(x, k, product, after, both)

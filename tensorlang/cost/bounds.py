@@ -148,8 +148,10 @@ def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Inde
 
 
 def holds_from_1_on(p: Predicate) -> bool:
-    """Whether `p`, which has no indices, is obviously true for all sizes of at least 1."""
-    return isinstance(p, NonNegative) and not p.value.indices and _never_negative(affine(p.value))
+    """Whether `p`, if it speaks of sizes alone, is obviously true for all of at least 1."""
+    if not isinstance(p, NonNegative) or p.value.indices or p.value.lookups:
+        return False
+    return _never_negative(affine(p.value))
 
 
 def _component(ranges: Ranges, p: Predicate) -> Polynomial:
@@ -163,11 +165,11 @@ def _component(ranges: Ranges, p: Predicate) -> Polynomial:
 
 
 def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
-    """The length of the interval that `p` leaves of a range, if it is one."""
+    """The length of the interval that `p` leaves of a range, if it is one whose ends sizes give."""
     low, high = constant(0), size
     for part in conjuncts(p):
         k = part.value.coefficient(i) if isinstance(part, NonNegative) else 0
-        if not isinstance(part, NonNegative) or abs(k) != 1 or len(part.value.indices) != 1:
+        if not isinstance(part, NonNegative) or abs(k) != 1 or len(part.value.indices) != 1 or part.value.lookups:
             return None
         if k > 0 and low.is_constant and not low.constant:
             low = atom_affine(i) - part.value

@@ -149,24 +149,21 @@ class _Rewriting:
         parts = [result_of(a, place) for place in range(len(leaves(a.type)))]
         if not any(self.pending.get(y) for y in parts):
             return
+        before = {y: self._collected(y) for y in parts if self.pending.get(y)}
         known = len(self.builder.statements)
-        before: list[InnerProduct] = []
         bars: list[Statement] = []
         for y in parts:
-            if not self.pending.get(y):
+            if y not in before:
                 bars.append(self.builder.emit(Constant(Fraction(0), y.shape)))
                 continue
-            product = self._collected(y)
-            before.append(product)
-            left = product.left
+            product, left = before[y], before[y].left
             if product.pred is not TRUE and self.zero_outside.get(left) is not product.pred:
                 left = self.builder.emit(Addition((Term(1, product.pred, left),), y.shape))
             bars.append(left)
         made = cotangents(self.builder, a, bars)
         found = zip(made, a.operands, strict=True)
         after = [InnerProduct(left, y, Side.VARIABLE) for left, y in found if y in self.active]
-        new = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
-        self.steps.append(Step(DECLARED, tuple(before), tuple(after), tuple(new), x))
+        self.steps.append(Step(DECLARED, tuple(before.values()), tuple(after), tuple(self._since(known)), x))
         self._contribute(after)
 
     def _states(self, x: States) -> None:
@@ -178,16 +175,16 @@ class _Rewriting:
         found = [y for y in read if self.pending[y]]
         if not found:
             return
-        known = len(self.builder.statements)
         before = [self._collected(y) for y in found]
+        known = len(self.builder.statements)
         external = [External(y.place, y.word, q.left, q.pred) for y, q in zip(found, before, strict=True)]
         late = late_arrays(self.program.statements, x.loop)
         made = backwards(self.builder, x.loop, external, self.active, active, _through, late)
         self.stored[x.loop] = made.stored
         for product in made.products:
             self.zero_outside.setdefault(product.left, product.pred)
-        new = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
-        self.steps.append(Step(RECURRENCE if made.exact else COUNTED, tuple(before), made.products, tuple(new), x))
+        rule = RECURRENCE if made.exact else COUNTED
+        self.steps.append(Step(rule, tuple(before), made.products, tuple(self._since(known)), x))
         self._contribute(list(made.products))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
@@ -250,11 +247,12 @@ class _Rewriting:
         products = self.pending[x]
         if len(products) == 1 and products[0].sign > 0:
             return products[0]
+        known = len(self.builder.statements)
         dy = self.builder.emit(Addition(tuple(Term(q.sign, q.pred, q.left) for q in products), x.shape))
         union = self._simplified(disjunction(q.pred for q in products), x)
         collected = InnerProduct(dy, x, Side.DIFFERENTIAL, union)
         self.zero_outside[dy] = union
-        self._step("6.25", products, (collected,), (dy,), x)
+        self._step("6.25", products, (collected,), self._since(known), x)
         return collected
 
     def _simplified(self, p: Predicate, x: Statement) -> Predicate:
@@ -293,10 +291,13 @@ class _Rewriting:
                             after.append(InnerProduct(part, y, Side.VARIABLE, where))
             case Input() | Constant() | Selection() | Comparison():
                 raise AssertionError("what has no differential is not rewritten")
-        # from the end: walking there from the start would make the steps quadratic together
-        made = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
-        self._step(number, (product,), after, made, x)
+        self._step(number, (product,), after, self._since(known), x)
         self._contribute(after)
+
+    def _since(self, known: int) -> list[Statement]:
+        """The statements after the first `known`: what is emitted anew is no other statement, and made once."""
+        # from the end: walking there from the start would make the steps quadratic together
+        return list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
 
     def _transposed_contraction(
         self, x: Contraction, k: int, dy: Statement, p: Predicate
@@ -315,13 +316,11 @@ class _Rewriting:
                 parts.append(self.builder.emit(Constant(Fraction(0), leaf.shape)))
                 continue
             product = self._collected(leaf)
-            masked = product.left
-            made: tuple[Statement, ...] = ()
+            masked, known = product.left, len(self.builder.statements)
             if product.pred is not TRUE and self.zero_outside.get(product.left) is not product.pred:
                 masked = self.builder.emit(Addition((Term(1, product.pred, product.left),), leaf.shape))
-                made = (masked,)
             self.names.setdefault(masked, f"{x.name}_bar")
-            self._step("6.17", (product,), (InnerProduct(masked, leaf, Side.DIFFERENTIAL),), made, leaf)
+            self._step("6.17", (product,), (InnerProduct(masked, leaf, Side.DIFFERENTIAL),), self._since(known), leaf)
             parts.append(masked)
         if len(parts) > 1:
             self._step("6.18", (), ())

@@ -171,7 +171,7 @@ def test_what_is_printed_is_read_as_the_same_program(name: str) -> None:
         assert_close(tl.evaluate(g, *given), tl.evaluate(f, *given))
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, *CHOOSING])
+@pytest.mark.parametrize("name", one_in(2, [*PROGRAMS, *CHOOSING]))
 @pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.slow), 4])
 def test_adjoint_and_derivative_are_those_of_jax_through_lax_scan(name: str, steps: int) -> None:
     f = tl.parse((PROGRAMS | CHOOSING)[name])

@@ -27,6 +27,7 @@ from tensorlang.lower.arrays import meaning
 from tensorlang.lower.emit.library import correlations, windows
 from tensorlang.measure import tuning
 from tensorlang.measure.count import count
+from tests.support.sampling import one_in
 
 _PARTS: Any = correlations
 _WINDOWS: Any = windows
@@ -372,17 +373,16 @@ def test_code_that_is_traced_once_does_not_outlive_its_program() -> None:
     assert function() is None
 
 
-@pytest.mark.parametrize(("a", "b", "start"), [(1, 1, 0), (8, 1, -3), (1, 3, 2), (2, 3, -5)])
-@pytest.mark.parametrize(("taps", "n"), [(3, 9), (8, 8), (9, 3), (40, 8), (9, 9), (1, 5), (5, 1)])
+@pytest.mark.parametrize("at", one_in(2, [(1, 1, 0), (8, 1, -3), (1, 3, 2), (2, 3, -5)]))
+@pytest.mark.parametrize("sizes", one_in(2, [(3, 9), (8, 8), (9, 3), (40, 8), (9, 9), (1, 5), (5, 1)]))
 def test_channels_of_few_taps_or_outputs_are_products_of_matrices(
-    a: int, b: int, start: int, taps: int, n: int
+    at: tuple[int, int, int], sizes: tuple[int, int]
 ) -> None:
-    rng = np.random.default_rng(0)
+    rng, (taps, n) = np.random.default_rng(0), sizes
     for own, others, inner in ((1, 5, 4), (3, 5, 4), (4, 1, 3), (17, 16, 1)):
         x, w = rng.normal(size=(own, inner, 21)), rng.normal(size=(others, inner, taps))
-        at = [(a, b, start, n)]
         with jax.enable_x64(True):
-            wanted = meaning.MEANING["_correlate"](x, w, at, None, 0, 1, 1)
-            given = _PARTS._correlate_in_steps(x, w, at, _PARTS._line, batch=1, outer=1)
-            np.testing.assert_allclose(_PARTS._by_channels(x, w, at), wanted, atol=1e-12)
+            wanted = meaning.MEANING["_correlate"](x, w, [(*at, n)], None, 0, 1, 1)
+            given = _PARTS._correlate_in_steps(x, w, [(*at, n)], _PARTS._line, batch=1, outer=1)
+            np.testing.assert_allclose(_PARTS._by_channels(x, w, [(*at, n)]), wanted, atol=1e-12)
         np.testing.assert_allclose(given, wanted, atol=1e-12)

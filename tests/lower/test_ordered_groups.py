@@ -158,6 +158,9 @@ def _wanted(values: np.ndarray, at: np.ndarray, ranks: np.ndarray, asked: np.nda
     return np.stack([values[(at == a) & (ranks <= b)].sum(0) for a, b in zip(asked, limits, strict=True)])
 
 
+_joined = jax.jit(_joined_in_order_of_groups, static_argnums=(0, 1, 5, 6))
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("dims", [(), (3,)])
@@ -171,7 +174,7 @@ def test_running_sums_are_the_same_on_every_machine(strict: bool, backwards: boo
         np.testing.assert_array_equal(np.asarray(found), wanted)
         turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (values, at, asked)]
         given = ([turned[0]], turned[1], None if asked is at else turned[2], 5, strict)
-        (sorted_first,) = _joined_in_order_of_groups(_sum_of_both, (0,), *given)
+        (sorted_first,) = _joined(_sum_of_both, (0,), *given)
         np.testing.assert_array_equal(np.asarray(sorted_first), np.flip(wanted, 0) if backwards else wanted)
 
 
@@ -193,7 +196,7 @@ def test_running_extrema_are_the_first_ones_on_every_machine(
         turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (at, asked)]
         numbered = [jnp.flip(x, 0) if backwards else jnp.asarray(x) for x in _numbered(values, mask)]
         order = (turned[0], None if asked is at else turned[1], 5, strict)
-        _, sorted_first = _joined_in_order_of_groups(_greater_of_both, (-np.inf, -1), numbered, *order)
+        _, sorted_first = _joined(_greater_of_both, (-np.inf, -1), numbered, *order)
         np.testing.assert_array_equal(np.maximum(sorted_first, 0), np.flip(wanted, 0) if backwards else wanted)
     ranks, asked, limits = rng.integers(-4, 9, n), rng.integers(0, 5, 50), rng.integers(-20, 20, 50)
     given = (values, mask, at, ranks, asked.reshape(5, 10), limits.reshape(5, 10), 5, -4, 8)
@@ -229,7 +232,7 @@ def test_greatest_values_in_groups_and_orders_are_right_and_grow_with_n(name: st
     grows_linearly(f, least=2048)
 
 
-@pytest.mark.parametrize("seed", one_in(8, range(40)))
+@pytest.mark.parametrize("seed", one_in(16, range(40)))
 def test_random_greatest_values_are_right_and_grow_with_n(seed: int) -> None:
     rng = random.Random(seed)
     f = tl.parse(f"f({PARAMS}) = {a_greatest(rng)}")

@@ -118,6 +118,35 @@ def test_numbers_from_indices_and_sizes_are_decided(text: str) -> None:
     assert report.decided, str(report)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(h: R, s: R) = -s^2 - sin(h)",
+        "f(x: [n]R, y: [n]R) = gen i:n. -x[i]^2 - exp(y[i])",
+        "f(J: [n][n]R, h: [n]R, s: [n]R) = -(sum i:n, j:n where i < j. J[i, j] * s[i] * s[j]) - sum i:n. h[i] * s[i]",
+        "f(x: R, y: R, a: [T]R) = -(fold t:T with s = x. s * a[t]) - fold t:T with s = y. s + a[t]",
+    ],
+)
+def test_a_cotangent_of_two_statements_is_made_once(text: str) -> None:
+    d = tl.derive(tl.parse(text))
+    made = [x for step in d.steps for x in step.made]
+    assert len(made) == len(set(made))
+    assert check(valid(text)).samples
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(x: [n]R, o: [n]idx(4)) = sum i:n. [i + o[i] < n] * x[i + o[i]]^2",
+        "f(x: [n]R, o: [n]idx(n), c: R) = sum i:n. [i < o[i]] * x[o[i]]^2 * c",
+        "f(x: [n]R, o: [1]idx(4)) = sum i:n. [o[0] < n] * sin(x[i])^2",
+        "f(x: [n]R, o: [1]idx(4), c: R) = sum i:n. [o[0] < n] * x[o[0]] * c * x[i]",
+    ],
+)
+def test_where_elements_of_index_arrays_are_bounds_there_may_be_no_points(text: str) -> None:
+    assert check(valid(text)).decided
+
+
 CONDITIONS = (
     "f(x: [n]R) = sum i:n. [x[i] > 0] * x[i]^2",
     "f(x: [n]R, y: [n]R) = sum i:n. [not x[i] <= y[i] and i < 3] * exp(x[i]) * y[i]",

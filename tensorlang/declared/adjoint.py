@@ -20,7 +20,8 @@ from tensorlang.language import routines
 from tensorlang.language.function import Function, unused_name
 from tensorlang.language.grammar import Apply, Routine, Var, zero
 from tensorlang.language.types import Pair, Type
-from tensorlang.surface.embed import ValueType, function, place_of
+from tensorlang.surface.embed import function, place_of
+from tensorlang.surface.parameter_types import ValueType
 from tensorlang.surface.terms import Term, as_term
 
 

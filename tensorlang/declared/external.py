@@ -24,8 +24,9 @@ from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.types import Pair, R, Type, leaves, shape
-from tensorlang.surface.embed import annotations_of, known_names_of, place_of, value_type_of
+from tensorlang.surface.embed import annotations_of, known_names_of, place_of
 from tensorlang.surface.inline import applied, results_of
+from tensorlang.surface.parameter_types import value_type_of
 from tensorlang.surface.scope import Surface, valid_name
 from tensorlang.surface.terms import as_term
 

@@ -13,36 +13,33 @@ The Python code runs once, on the objects of `tensorlang.surface.terms`, and lea
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, overload
 
 from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch, here, python_line, user_frame
 from tensorlang.language import functions
-from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.affine import IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.recurrence import straight
-from tensorlang.language.types import Pair, Type, array
-from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
-from tensorlang.surface.binders import (
-    argmax,
-    argmin,
-    exists,
-    gen,
-    max,
-    min,
-    parameter_names,
-    several,
-    sum,
-)
+from tensorlang.surface.binders import argmax, argmin, exists, gen, max, min, parameter_names, sum
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.operations import first, real, second, where
+from tensorlang.surface.parameter_types import (
+    IndexType,
+    R,
+    RelationType,
+    ValueType,
+    idx,
+    pair_type,
+    relation,
+    sizes,
+    value_type_of,
+)
 from tensorlang.surface.records import fields, maker
 from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.refusals import described
@@ -104,112 +101,10 @@ from tensorlang.surface.scope import (
     valid_name,
 )
 from tensorlang.surface.share import share
-from tensorlang.surface.terms import Cond, Idx, Rel, Term, as_size, as_term, term
+from tensorlang.surface.terms import Cond, Idx, Rel, Term, as_term, term
 
 fst, snd = first, second
 call_handlers.append(call_on_terms)
-
-
-@dataclass(frozen=True)
-class ValueType:
-    """The type of a parameter. T[n, m] is an array of n rows of m values of type T."""
-
-    type: Type
-
-    def __getitem__(self, size: Any) -> ValueType:
-        return ValueType(array(tuple(map(as_size, several(size))), self.type))
-
-    def __call__(self, *sizes: Any) -> Any:
-        """Raise `TypeMismatch`: sizes stand in brackets."""
-        refuse("a type is not called", f"its sizes stand in brackets: tl.R[{', '.join(map(str, sizes))}]")
-
-    def __repr__(self) -> str:
-        return str(self.type)
-
-
-@dataclass(frozen=True)
-class IndexType:
-    """The type of a parameter that is an index below `size`, or an array of such: idx(m)[n] for n of them."""
-
-    size: Affine
-    sizes: tuple[Affine, ...] = ()
-
-    def __getitem__(self, size: Any) -> IndexType:
-        return IndexType(self.size, tuple(map(as_size, several(size))) + self.sizes)
-
-    def __repr__(self) -> str:
-        return "".join(f"[{size}]" for size in self.sizes) + f"idx({self.size})"
-
-
-@dataclass(frozen=True)
-class RelationType:
-    """The type of a parameter that is a data relation."""
-
-    sizes: tuple[Affine, ...]
-
-
-R = ValueType(REAL)
-
-
-def sizes(names: str) -> Any:
-    """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
-
-    Raises `ScopeError` for a text that is not a name, or for a keyword, of the language or of Python, or a scalar
-    function.
-
-    >>> n, m = tl.sizes("n m")
-    >>> n + 2 * m
-    2*m + n
-    """
-    if not isinstance(names, str):
-        refuse(f"sizes takes names, found {described(names)}", 'such as n, m = tl.sizes("n m")')
-    found: list[Idx] = []
-    for name in names.replace(",", " ").split():
-        if not valid_name(name) or name in functions.functions():
-            hint = "letters, digits and _, and no word or function of the language: n, rows, n_1"
-            raise ScopeError(f"a size needs a name of its own, found {name!r}", here(), hint)
-        if keyword.iskeyword(name):  # tl.cost(f, for=3) is no Python
-            hint = f"sizes are given as keyword arguments, as in tl.cost(f, n=3): {name}_ would do"
-            raise ScopeError(f"a size can't be called {name}, a keyword of Python", here(), hint)
-        found.append(Idx(atom_affine(Size(name))))
-    if not found:
-        raise ScopeError("sizes needs at least one name", here(), 'such as sizes("n m")')
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def pair_type(*parts: Any) -> ValueType:
-    """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
-
-    Raises `TypeMismatch` for fewer than two parts, or one that is not a type of values.
-
-    >>> print(tl.function(lambda p: tl.fst(p) * tl.snd(p), p=tl.pair_type(tl.R, tl.R)))
-    f(p: (R, R)) = fst(p) * snd(p)
-    """
-    if len(parts) < 2:
-        refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair_type(tl.R, tl.R[n])")
-    return ValueType(value_type_of(tuple(parts), "a part of a pair"))
-
-
-def relation(*over: Any) -> RelationType:
-    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix.
-
-    >>> n = tl.sizes("n")
-    >>> print(tl.function(lambda E, x: tl.sum(n, lambda i: E(i, i) * x[i]), E=tl.relation(n, n), x=tl.R[n]))
-    f(E: rel(n, n), x: [n]R) = sum i:n. [E(i, i)] * x[i]
-    """
-    if not over:
-        refuse("a relation is over at least one index", "tl.relation(n, m)")
-    return RelationType(tuple(map(as_size, over)))
-
-
-def idx(size: Any) -> IndexType:
-    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them.
-
-    >>> n, m = tl.sizes("n m")
-    >>> print(tl.function(lambda x, k: tl.gen(m, lambda i: x[k[i]]), x=tl.R[n], k=tl.idx(n)[m]))
-    f(x: [n]R, k: [m]idx(n)) = gen i:m. x[k[i]]
-    """
-    return IndexType(as_size(size))
 
 
 def let(value: Any, body: Callable[[Term], Any]) -> Term:
@@ -396,20 +291,6 @@ def annotations_of(body: Callable[..., Any], names: dict[str, Any], place: Pytho
     except (NameError, SyntaxError) as error:
         hint = 'sizes are made before they are used: n = tl.sizes("n")'
         raise ScopeError(f"an annotation can't be evaluated: {error}", place, hint) from None
-
-
-def value_type_of(kind: Any, what: str) -> Type:
-    if isinstance(kind, ValueType):
-        return kind.type
-    if isinstance(kind, tuple) and len(kind) >= 2:
-        made = value_type_of(kind[-1], what)
-        for part in reversed(kind[:-1]):
-            made = Pair(value_type_of(part, what), made)
-        return made
-    refuse(
-        f"{what} must be one such as tl.R, tl.R[n, m] or tl.pair_type(tl.R, tl.R), found {described(kind)}",
-        "tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices",
-    )
 
 
 def _result(value: Any, place: PythonLine | None) -> tuple[Term, Results]:

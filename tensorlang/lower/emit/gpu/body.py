@@ -48,7 +48,6 @@ class GpuBody:
 
     def _write(self) -> Define:
         kernel, naming = self._kernel, self._naming
-        accumulators = kernel.accumulators
         scope = GpuScope(Block())
         names = [*naming.arrays.values(), *(["table"] if kernel.tiles else []), *naming.outputs.values()]
         for k, axis in enumerate(kernel.of_role(Role.PARALLEL)):
@@ -57,21 +56,27 @@ class GpuBody:
             self._place(axis, Name(number), scope)
         for axis in kernel.of_role(Role.WHOLE):
             scope.block.assign(naming.places[axis.index], _along(Name(naming.lengths[axis.index])))
-        last = scope
-        if accumulators:
-            carried = [naming.names.fresh_global(acc.var.name) for acc in accumulators]
-            step = self._step(carried, scope)
-            scope.block.blank()
-            scope.block.statements.append(step)
-            scope.block.blank()
-            scope.closed = True
-            self._loops(scope.block, carried)
-            last = GpuScope(scope.block, frozenset(acc.var for acc in accumulators), scope)
-            for acc, name in zip(accumulators, carried, strict=True):
-                last.memo[element(acc)] = Value(Name(name), self._axes_of(acc))
+        last = self._accumulated(scope)
         for output in kernel.outputs:
             self._store(output, last)
         return Define("kernel", tuple(f"{name}_ref" for name in names), scope.block)
+
+    def _accumulated(self, scope: GpuScope) -> GpuScope:
+        """The scope after the loops that accumulate, which are written into `scope`; that itself if there are none."""
+        accumulators = self._kernel.accumulators
+        if not accumulators:
+            return scope
+        carried = [self._naming.names.fresh_global(acc.var.name) for acc in accumulators]
+        step = self._step(carried, scope)
+        scope.block.blank()
+        scope.block.statements.append(step)
+        scope.block.blank()
+        scope.closed = True
+        self._loops(scope.block, carried)
+        last = GpuScope(scope.block, frozenset(acc.var for acc in accumulators), scope)
+        for acc, name in zip(accumulators, carried, strict=True):
+            last.memo[element(acc)] = self._values.recorded(Value(Name(name), self._axes_of(acc)))
+        return last
 
     def _place(self, axis: TileAxis, number: Node, scope: GpuScope) -> None:
         if not axis.is_number:

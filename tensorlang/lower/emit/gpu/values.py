@@ -109,6 +109,10 @@ class GpuValues(Reads):
             scope.block.assign(name, v.node)
         return known
 
+    def recorded(self, v: Value) -> Value:
+        """`v`, a tile. Raises `Unfit` if there can't be one over its axes."""
+        return v
+
     # Reductions
 
     def reduced(self, r: Reduced, scope: GpuScope) -> Deep[Value]:

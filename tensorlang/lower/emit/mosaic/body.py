@@ -16,7 +16,7 @@ from fractions import Fraction
 from tensorlang.language.affine import Index
 from tensorlang.lower.arrays.ir import Block, Define, Function, Infix, List, Name, Node, Number, Text
 from tensorlang.lower.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
-from tensorlang.lower.emit.gpu.body import SIGNS, GpuBody, column, element
+from tensorlang.lower.emit.gpu.body import SIGNS, GpuBody, column
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope
 from tensorlang.lower.emit.gpu.table import has_intervals
@@ -71,18 +71,7 @@ class MosaicBody(GpuBody):
             scope.block.assign(number, apply("lax.axis_index", Text(number)))
             self._place(axis, Name(number), scope)
         places_end = len(scope.block.statements)
-        last = scope
-        if kernel.accumulators:
-            carried = [naming.names.fresh_global(acc.var.name) for acc in kernel.accumulators]
-            step = self._step(carried, scope)
-            scope.block.blank()
-            scope.block.statements.append(step)
-            scope.block.blank()
-            scope.closed = True
-            self._loops(scope.block, carried)
-            last = GpuScope(scope.block, frozenset(acc.var for acc in kernel.accumulators), scope)
-            for acc, name in zip(kernel.accumulators, carried, strict=True):
-                last.memo[element(acc)] = self.values.recorded(Value(Name(name), self._axes_of(acc)))
+        last = self._accumulated(scope)
         for output in kernel.outputs:
             self._store(output, last)
         scope.block.statements.append(Do(apply("mosaic_gpu.wait_smem_to_gmem", integer(0))))

@@ -10,6 +10,7 @@ import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.measure.count import count
 from tests.lower.test_in_step import given
+from tests.support.growing import agrees
 
 APART = {
     "at a place and elsewhere": "gen i:n. [i = t] * x[t, i] + [i != t] * s[i]",
@@ -36,6 +37,19 @@ def test_terms_are_added_where_they_may_meet_alone(name: str) -> None:
     x = given(f, {"T": 7, "n": 100})
     added = 700 if name in TOGETHER else 0
     assert added <= count(run, *x).operations < added + 100
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "gen i:n. [i = 0] * 3 + [i + 1 = n and 0 < i] * y[i] + [0 < i < n - 1] * x[i]",
+        "gen i:n. [i = 0] * sin(y[0]) + [i + 1 = n and 0 < i] * y[i]",
+        "gen i:n, j:n. ([3 <= i and i = j] * y[i] + [i + 1 = j] * 2) + [i = j and i < 3] * (x[i] + y[j])",
+        "fold t:n with s = y. gen i:n. [i = t and 2 <= t] * x[t] + [i != t] * s[i] + [i = t and t < 2] * y[i]",
+    ],
+)
+def test_a_term_is_selected_where_its_whole_condition_holds(body: str) -> None:
+    agrees(tl.parse(f"f(x: [n]R, y: [n]R) = {body}"), 1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize("name", ["Cholesky", "triangular solve"])

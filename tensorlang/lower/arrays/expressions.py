@@ -29,7 +29,7 @@ from tensorlang.lower.arrays.extrema import NAN, bracketed_extremum, extremum
 from tensorlang.lower.arrays.fold import combined
 from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.joins import joined
-from tensorlang.lower.arrays.masks import mask_over
+from tensorlang.lower.arrays.masks import mask, mask_over
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
@@ -122,7 +122,9 @@ class Compiler:
         that term is one."""
         left: Value = yield from call(self.value(e.left, scope))
         right: Value = yield from call(self._value(e.right, scope))
-        return instead(right, left, scope.order) or plus(left, right, 1, scope.order)
+        assert isinstance(e.right, Bracket)
+        there = mask(self.ctx, scope, e.right.pred)
+        return instead(right, left, there, scope.order) or plus(left, right, 1, scope.order)
 
     def _combined(self, e: Expr, scope: Scope) -> Deep[Value]:
         return combined(

@@ -197,11 +197,14 @@ def where(mask: Value, v: Value, order: Axes, otherwise: Node | None = None) -> 
     return Value(apply("where", m.node, w.node, other), axes, 1 + max(m.depth, w.depth), None, v.weak)
 
 
-def instead(v: Value, other: Value, order: Axes) -> Value | None:
-    """`v`, which is jnp.where(mask, w, 0), with `other` in the place of 0; None if it is not that."""
+def instead(v: Value, other: Value, where: Value, order: Axes) -> Value | None:
+    """`v`, which is 0 but `where` that holds, with `other` in the place of these zeros; None unless it is a selection.
+
+    Its own mask may say less: what it selects can have zeros, too.
+    """
     match v.node:
-        case Apply("where", (m, w, Number(Fraction(numerator=0)))) if v.axes == union([v, other], order):
-            node = apply("where", m, w, aligned(other, v.axes).node)
+        case Apply("where", (_, w, Number(Fraction(numerator=0)))) if v.axes == union([v, other, where], order):
+            node = apply("where", aligned(where, v.axes).node, w, aligned(other, v.axes).node)
             return Value(node, v.axes, 1 + max(v.depth, other.depth), None, v.weak and other.weak)
     return None
 

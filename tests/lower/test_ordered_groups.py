@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.lower.arrays import meaning
+from tensorlang.lower.arrays import meaning_of_extrema as meaning
 from tensorlang.lower.emit.library import groups
 from tensorlang.lower.emit.library.groups import (
     _greater_of_both,

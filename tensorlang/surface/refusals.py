@@ -11,7 +11,6 @@ from tensorlang.surface import foreign
 from tensorlang.surface.quotients import HALVES, Quotient
 from tensorlang.surface.scope import Surface, refuse
 
-VALUE_CONDITION = "tl.where(x > y, a, b) is a where x > y and else b; tl.maximum, tl.minimum and tl.relu choose, too"
 NOT_DIVIDED = (
     "rounded down it is i // 2, and what is left is i % 2; for half of a size, call the half n and the whole 2 * n"
 )

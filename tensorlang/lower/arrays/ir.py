@@ -49,12 +49,6 @@ class Node:
 
     __slots__ = ()
 
-    def children(self) -> list[Node]:
-        """The expressions that it is made of."""
-        found: list[Node] = []
-        _collect(self.parts(), found)
-        return found
-
     def parts(self) -> Iterable[object]:
         """The values of its fields."""
         return vars(self).values()
@@ -69,15 +63,6 @@ class Node:
                 stack += value.parts()
             elif type(value) is tuple:
                 stack += value
-
-
-def _collect(parts: Iterable[object], found: list[Node]) -> None:
-    """Append the nodes among `parts`, which may be in tuples, to `found`."""
-    for value in parts:
-        if isinstance(value, Node):
-            found.append(value)
-        elif type(value) is tuple:
-            _collect(value, found)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,6 @@ from tensorlang.lower.emit.library.mesh import _reach
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.needs import is_nonnegative
 
-KINDS = ("all_gather", "ppermute", "psum", "psum_scatter")
-"""The kinds of collectives, by the names of JAX's functions."""
-
 
 @dataclass(frozen=True)
 class Sent:

@@ -310,3 +310,9 @@ def test_diagonals_beside_triangles_of_products_are_no_arrays_of_pairs(name: str
     f = at_data(DIAGONALS[name])
     agrees(f, 0, 1, 2, 7)
     grows_linearly(f, least=2048)
+
+
+def test_a_band_under_a_condition_on_sizes_is_multiplied_where_that_holds() -> None:
+    f = tl.parse("f(p: [n][3]R, x: [n][n]R) = gen i:n, c:n. sum o:3. [i + o < n and 3 <= n] * p[i, o] * x[i + o, c]")
+    assert "_band_times" in tl.lower(f).definition
+    agrees(f, 0, 1, 2, 3, 7)

@@ -20,6 +20,7 @@ from tensorlang.lower import lower
 from tensorlang.lower.costs import VARIABLE
 from tensorlang.measure.count import Count, count
 from tensorlang.surface.parse import parse
+from tests.support.growing import agrees
 
 SMALL = {
     "block_rows": 2,
@@ -248,3 +249,14 @@ def test_a_guard_at_the_corners_is_no_band() -> None:
 def test_a_matrix_product_masks_its_factors_and_is_never_multiplied_out() -> None:
     sizes = {"n": 512}
     assert counted(parse(PROGRAMS["two triangles"]), sizes).temporaries <= 20 * 4 * 512**2
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_is_kept_in_blocks_is_put_together_where_a_running_sum_reads_all_of_it() -> None:
+    f = parse("""f(A: [n][n]R, x: [n]R) =
+      let S = gen i:n, j:n. [j <= i] * exp(A[i, j] * x[j]) in
+      let z = gen i:n. sum j:n. [j <= i] * S[i, j] in
+      (gen i:n. (sum j:n. [j <= i] * S[i, j] * x[j]) / z[i], gen j:n, i:n. sum k:n. [k <= i] * S[k, j])""")
+    lowered = lower(f)
+    assert "S[i, j] in blocks of rows of i" in str(lowered.plan) and "S_whole" in lowered.definition
+    agrees(f, 1, 2, 7)

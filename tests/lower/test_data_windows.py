@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.support.growing import agrees, grows_linearly
 from tests.support.traced import work
 
 WINDOWS = {
@@ -94,3 +95,10 @@ def test_where_no_window_is_the_gradient_is_exactly_zero() -> None:
     outside = np.ones(50, bool)
     outside[3:8] = outside[20:31] = False
     assert not np.asarray(x_bar)[outside].any()
+
+
+def test_elements_of_two_index_arrays_that_are_near_each_other_find_each_other() -> None:
+    f = tl.parse("""f(x: [n]R, a: [n]idx(n), b: [n]idx(n)) =
+      gen q:n. sum k:n. [0 <= a[q] - b[k] <= 1] * x[a[q]] * x[b[k]]""")
+    agrees(f, 1, 2, 3, 7)
+    grows_linearly(f, derived=False)

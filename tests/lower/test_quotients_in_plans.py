@@ -61,3 +61,8 @@ def test_random_ones_are_right_and_grow_with_the_points(seed: int) -> None:
     f = tl.parse(f"f({PARAMS}) = {random_program(rng)}")
     agrees(f, 0, 1, 3, rng=rng)
     grows_linearly(f)
+
+
+@pytest.mark.parametrize("there", ["2*k = i and k <= j and j <= 3*k", "i <= 2*k and 3*k <= j"])
+def test_multiples_that_exist_are_decided_without_division(there: str) -> None:
+    agrees(tl.parse(f"f(x: [n]R, y: [n]R) = gen i:n, j:n. [exists k:n. {there}] * x[i] * y[j]"), 0, 1, 2, 7)

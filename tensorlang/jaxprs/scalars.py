@@ -10,6 +10,10 @@ import numpy as np
 from tensorlang.language.functions import call, functions, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
 
+_LISTED = "fmod times_log xlog1py frozen right_abs even_max even_min"
+NAMES = frozenset(_LISTED.split())
+"""What they are called. They are known once a JAX function has been imported."""
+
 
 def _special(name: str) -> Any:
     def evaluate(*x: Any) -> Any:

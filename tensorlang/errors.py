@@ -183,7 +183,9 @@ class SizeMismatch(TypeMismatch):
     """Two sizes that must agree and don't."""
 
 
-class _Witnessed(TensorlangError):
+class OutOfBounds(TensorlangError):
+    """An access that can fall outside its array. `witness` holds sizes and indices at which it does."""
+
     def __init__(
         self,
         message: str,
@@ -195,12 +197,18 @@ class _Witnessed(TensorlangError):
         self.witness = witness or {}
 
 
-class OutOfBounds(_Witnessed):
-    """An access that can fall outside its array. `witness` holds sizes and indices at which it does."""
-
-
-class EmptyExtremum(_Witnessed):
+class EmptyExtremum(TensorlangError):
     """A greatest or least value of nothing. `witness` holds sizes and indices without a point."""
+
+    def __init__(
+        self,
+        message: str,
+        place: Place | None = None,
+        hint: str | None = None,
+        witness: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(message, place, hint)
+        self.witness = witness or {}
 
 
 class ArgumentError(TensorlangError):

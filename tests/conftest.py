@@ -32,23 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
     parser.addoption("--cases", type=int, default=1, help="of each slow test's cases run one in so many, in turns")
     parser.addoption("--turn", type=int, help="whose turn it is; by default the next with each commit")
-    parser.addoption("--unoptimized", action="store_true", help="XLA compiles as fast as it can, not as for users")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
     parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """With --unoptimized XLA takes a third less time for the same programs: it reads this when it compiles the first."""
-    if config.getoption("--unoptimized"):
-        os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_UNOPTIMIZED])
-
-
-_UNOPTIMIZED = (
-    "--xla_cpu_use_fusion_emitters=false",
-    "--xla_backend_optimization_level=0",
-    "--xla_llvm_disable_expensive_passes=true",
-)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,6 @@ import itertools
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tensorlang.memory import clear_caches
 from tests.support import ROOT
+from tests.support.sampling import in_turns
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the cases whose turn it is not, and with --skipped all that the last run did not skip."""
     if (cases := config.getoption("--cases")) > 1:
         given = config.getoption("--turn")
-        _choose(config, items, _in_turns(items, cases, _commits() if given is None else given))
+        _choose(config, items, in_turns(items, cases, _commits() if given is None else given))
     if config.getoption("--skipped"):
         _choose(config, items, _skipped_before(config, items))
 
@@ -66,20 +66,6 @@ def _choose(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest
     kept = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = chosen
-
-
-def _in_turns(items: list[pytest.Item], cases: int, turn: int) -> list[pytest.Item]:
-    """All but the slow cases of one test whose turn it is not: of these one in so many."""
-    number: Counter[str] = Counter()
-
-    def is_next(item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") is None or not hasattr(item, "callspec"):
-            return True
-        test = item.nodeid.partition("[")[0]
-        number[test] += 1
-        return (number[test] - 1 - turn) % cases == 0
-
-    return [item for item in items if is_next(item)]
 
 
 def _commits() -> int:

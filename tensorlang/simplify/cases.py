@@ -208,7 +208,12 @@ def _indices(p: Predicate) -> list[Index]:
 
 
 def _is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
-    """Whether each alternative leaves few values of some index, and what is common to them does not."""
+    """Whether each alternative leaves few values of some index, and what is common to them does not.
+
+    Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
+    """
+    if all(isinstance(q, Equal) and q.difference.lookups for q in choice.parts):
+        return False
     rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
     if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
         return False

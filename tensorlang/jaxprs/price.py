@@ -55,6 +55,21 @@ def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
     return _work_of_gradient(as_function(sub), sub, wanted)
 
 
+def derivable(sub: Flat, wanted: Sequence[Any]) -> list[Any]:
+    """Those of `wanted` by which JAX has a gradient of these equations, all at once.
+
+    JAX derives a scatter that multiplies by what it multiplies only, unless its places are promised to be distinct.
+    """
+    found: list[Any] = []
+    for v in wanted:
+        try:
+            gradient_work(sub, [*found, v])
+        except Exception:  # JAX has no one class for what it cannot derive, and a user's rules raise what they like
+            continue
+        found.append(v)
+    return found
+
+
 def code_work(program: Program, wanted: Sequence[Any]) -> Work:
     """The work of the code of the program's gradient by `wanted`."""
     sub = program.flat

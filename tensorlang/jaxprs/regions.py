@@ -18,7 +18,7 @@ from tensorlang.errors import LimitError, PythonLine, TensorlangError
 from tensorlang.jaxprs.dense import dense_work, is_dense
 from tensorlang.jaxprs.flatten import Flat, moving, needed
 from tensorlang.jaxprs.importer import Program, translate
-from tensorlang.jaxprs.price import code_work, derived_work, gradient_work
+from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient_work
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
@@ -278,11 +278,17 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left("its numbers are of several types")
     sub.equations = needed(sub.equations, sub.outputs)
     ours = jax_work = by_weight = least = 0
-    traffic = traffic_of(sub, wanted)
     if gain is not None:
         if _is_elementwise(sub):
             return left("it is work on each number of arrays that are no larger than what it reads and writes")
-        spent = gradient_work(sub, wanted)
+        try:
+            spent = gradient_work(sub, wanted)
+        except Exception as error:  # raised again by JAX where that gradient is asked for
+            wanted = derivable(sub, wanted)
+            if not wanted:
+                return left(f"JAX has no gradient of it: {(str(error).splitlines() or [type(error).__name__])[0]}")
+            spent = gradient_work(sub, wanted)
+        traffic = traffic_of(sub, wanted)
         jax_work = spent.total + traffic
         by_weight = weighed(spent) + traffic
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)

@@ -11,14 +11,17 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
-from tensorlang.language.grammar import Expr
+from tensorlang.language.grammar import Bracket, Expr
 from tensorlang.language.on_disk import recall
+from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import SSA, States, Step
 from tensorlang.normal.tidy import tidy
+from tensorlang.sets.scopes import postorder
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
+from tensorlang.simplify.cases import in_cases
 from tensorlang.simplify.chosen import without_chosen_conditions
 from tensorlang.simplify.compact import compact
 from tensorlang.simplify.compact_choices import compact_choices
@@ -32,7 +35,7 @@ from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
-__all__ = ["is_simple", "on_disk", "passes", "read_simplified", "simplify", "simplify_ssa"]
+__all__ = ["is_simple", "on_disk", "passes", "read_simplified", "simplify", "simplify_ssa", "taken_in_cases"]
 
 P = ParamSpec("P")
 
@@ -124,6 +127,36 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s
+
+
+def taken_in_cases(f: Function) -> Function:
+    """`f`, which is simplified, with what is under alternatives of few points each taken apart; as cheap as `f`."""
+    if not _has_alternatives(f):
+        return f
+    s = tidy(normal_ssa(f))
+    t = _in_cases(s)
+    if t.statements == s.statements:
+        return f
+    made = derived(read_back(t), f)
+    _simple.add(made.body)
+    return made
+
+
+def _has_alternatives(f: Function) -> bool:
+    """Whether `f` says somewhere that one condition holds or another one."""
+    brackets = (e.pred for e in postorder(f.body) if isinstance(e, Bracket))
+    return any(isinstance(q, Or) for p in brackets for q in conjuncts(p))
+
+
+def _in_cases(s: SSA) -> SSA:
+    d = apart(s)
+    if not d.loops:
+        return in_cases(s)
+
+    def inside(step: Step) -> Step:
+        return with_outputs(step, _in_cases(step_ssa(step)))
+
+    return d.joined(in_cases(d.s), inside)
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:

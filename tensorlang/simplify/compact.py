@@ -3,6 +3,7 @@
     X = gen i, j. [j = i and p] * e      ->  X' = gen i. [p] * [j := i] e;    X = gen i, j. [j = i] * X'[i]
     X = gen i, j. [a <= j - i <= b] * e  ->  X' = gen i, d:b - a + 1. [..] * [j := i + d + a] e;
                                              X = gen i, j. sum d. [j = i + d + a] * X'[i, d]
+    X = gen i, j. [a <= j <= b] * e      ->  X' = gen i, d:b - a + 1. [..] * [j := d + a] e, and X likewise
     X = gen i. sum j. [i = 2*j] * e      ->  X' = gen j. [i := 2*j] e;        X = gen i. sum j. [i = 2*j] * X'[j]
     X = gen i:n, j. e, without i in e    ->  X' = gen j. [0 < n] * e;         X = gen i, j. X'[j]
     X = gen i, j. [p] * e, likewise      ->  X' = gen j. [exists i. p] * e;   X = gen i, j. [p] * X'[j]
@@ -302,6 +303,23 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
         d = Index("d")
         new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
         return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
+    return _columns(own, always)
+
+
+def _columns(own: Ranges, always: Sequence[Predicate]) -> _Chart | None:
+    """The same of an index of a number of values that is fixed: 0 or more, below a number, or at the end."""
+    for j, n in own.items():
+        if n.is_constant:
+            continue
+        alone = [q.value for q in always if isinstance(q, NonNegative) and q.value.indices == (j,) and not lookups(q)]
+        lows = [atom_affine(j) - a for a in (atom_affine(j), *(a for a in alone if a.coefficient(j) == 1))]
+        ends = [atom_affine(j) + a + 1 for a in (n - 1 - atom_affine(j), *(a for a in alone if a.coefficient(j) == -1))]
+        widths = [(b - a, a) for a in lows for b in ends if (b - a).is_constant]
+        if widths:
+            width, low = min(widths, key=lambda found: found[0].constant)
+            d = Index("d")
+            new = {d if k is j else k: constant(max(width.constant, 0)) if k is j else m for k, m in own.items()}
+            return _Chart(new, {k: atom_affine(d) + low if k is j else atom_affine(k) for k in own})
     return None
 
 

@@ -49,7 +49,7 @@ from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
 from tensorlang.simplify.chosen import what_was_chosen
-from tensorlang.simplify.supports import telling
+from tensorlang.simplify.supports import common, telling
 
 _MOST_PARTS = 8
 
@@ -130,8 +130,8 @@ def _telling(p: Predicate, ranges: Ranges) -> Predicate:
 
 @cached
 def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
-    """The conjuncts of `p` that hide a share of a box; true if none does."""
-    return conjunction(telling(p, dict(binders)))
+    """What holds wherever `p` does, of which each part hides a share of a box; true if nothing does."""
+    return conjunction(telling(common([p]), dict(binders)))
 
 
 def _reads(

@@ -387,3 +387,84 @@ def test_with_sizes_that_have_names_an_explanation_says_what_grows() -> None:
     assert "times at 192" in told and "at 48: it grows with the sizes" in told
     assert "grows" not in str(tl.jax.explain(dense, "n n", "m n"))
     assert "at 48" not in str(tl.jax.explain(scaled, X, A))
+
+
+# -- functions that JAX derives by some of their arguments only
+
+
+def multiplied_at(places: Any, grown: Any) -> Any:
+    """A function of x and y that multiplies at `places` by y. JAX derives it by x, but by y only of distinct places."""
+
+    def f(x: Any, y: Any) -> Any:
+        return grown(x).at[places].multiply(y)
+
+    return f
+
+
+def windowed(x: Any) -> Any:
+    i = jnp.arange(len(x))
+    near = jnp.abs(i[:, None] - i[None, :]) <= 1
+    return jnp.sum(jnp.where(near, jnp.sin(x[:, None] * x[None, :]), 0.0), 1)
+
+
+def doubled(x: Any) -> Any:
+    return jnp.sum(jnp.outer(x, x), 1) * 2
+
+
+PLACES = {"repeated": jnp.arange(40) // 2, "distinct": jnp.arange(40)[::-1], "one": jnp.zeros(1, int)}
+
+
+@pytest.mark.parametrize("grown", [windowed, doubled])
+@pytest.mark.parametrize("places", PLACES)
+def test_only_those_arguments_are_derived_whose_tangents_are_asked_for(grown: Any, places: str) -> None:
+    f = multiplied_at(PLACES[places], grown)
+    ours = tl.jax.differentiable(f)
+    x, y = X, normal(len(PLACES[places]))
+    xs = jnp.stack([x, 2 * x])
+
+    def by_x(f: Any) -> Any:
+        return lambda x: f(x, y)
+
+    def along(f: Any) -> Any:
+        return lambda x: jax.jvp(by_x(f), (x,), (x,))
+
+    same(ours(x, y), f(x, y))
+    same(along(ours)(x), along(f)(x))
+    same(jax.vjp(by_x(ours), x)[1](x), jax.vjp(by_x(f), x)[1](x))
+    same(jax.jit(along(ours))(x), along(f)(x))
+    same(jax.jvp(jax.jit(by_x(ours)), (x,), (x,)), along(f)(x))
+    same(jax.vmap(along(ours))(xs), jax.vmap(along(f))(xs))
+    same(jax.jvp(jax.vmap(by_x(ours)), (xs,), (xs,)), jax.jvp(jax.vmap(by_x(f)), (xs,), (xs,)))
+    same(jax.grad(lambda x: jnp.sum(ours(x, y)))(x), jax.grad(lambda x: jnp.sum(f(x, y)))(x))
+
+
+@pytest.mark.parametrize("grown", [windowed, doubled])
+def test_what_jax_cannot_derive_fails_with_its_own_error(grown: Any) -> None:
+    x, y = X, normal(40)
+    f = tl.jax.differentiable(multiplied_at(PLACES["repeated"], grown))
+    for attempt in (
+        lambda: jax.jvp(lambda y: f(x, y), (y,), (y,)),
+        lambda: jax.jvp(f, (x, y), (x, y)),
+        lambda: jax.vjp(f, x, y),
+        jax.jit(lambda: jax.jvp(f, (x, y), (x, y))),
+        lambda: jax.grad(lambda x, y: jnp.sum(f(x, y)), (0, 1))(x, y),
+    ):
+        with pytest.raises(NotImplementedError, match="unique_indices"):
+            attempt()
+
+
+def test_what_jax_cannot_derive_by_any_argument_has_its_value() -> None:
+    @jax.custom_jvp
+    def own(x: Any) -> Any:
+        return x * 2
+
+    @own.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        raise RuntimeError("it has no derivative")
+
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.outer(own(x), x), 1).at[jnp.arange(40)].multiply(x)
+
+    same(tl.jax.differentiable(f)(X), f(X))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        tl.jax.grad(lambda x: jnp.sum(f(x)))(X)

@@ -213,10 +213,8 @@ def test_each_operation_has_a_shape() -> None:
 
 
 FIRST = "which of several points is the first greatest is found by looking at all points"
-STORED = "an array is stored of which only a few columns are read"
 
 LARGER = {
-    ("nest", 2): {0: STORED},
     ("nest", 58): {1: FIRST},
 }
 """Random programs that grow faster than the model counts, their adjoints being 1, and why."""

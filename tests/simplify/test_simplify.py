@@ -14,8 +14,9 @@ from tensorlang.cost.polynomial import Polynomial
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.predicates import TRUE, at_most
 from tensorlang.normal import normal_ssa
-from tensorlang.simplify import passes, simplify_ssa
-from tests.support.programs import random_function
+from tensorlang.simplify import passes, simplify_ssa, taken_in_cases
+from tests.support.alternatives import random_alternatives
+from tests.support.programs import random_arguments, random_function
 
 N, M = atom_affine(Size("n")), atom_affine(Size("m"))
 ROW, COLUMN = Index("i"), Index("j")
@@ -241,3 +242,35 @@ def test_passes_give_the_program_itself_where_they_change_nothing() -> None:
     s = simplify_ssa(normal_ssa(tl.grad(f)))
     for change in passes():
         assert change(s) is s
+
+
+# -- alternatives
+
+
+def costs_the_same_in_cases(f: tl.Function, rng: random.Random) -> None:
+    for g in (f, tl.adjoint(f, wrt="x")):
+        whole = tl.simplify(g)
+        made = taken_in_cases(whole)
+        for n in (1, 2, 3, 5, 8):
+            given = random_arguments(g, rng, {"n": n}, exact=True)
+            known = given if "argmax" in str(g) else {"t": given["t"], "n": n}
+            assert tl.cost(made, known) <= tl.cost(whole, known), f"n = {n}\n{whole}\n{made}"
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 40))])
+def test_alternatives_taken_apart_are_never_dearer(seed: int) -> None:
+    rng = random.Random(seed)
+    costs_the_same_in_cases(random_alternatives(rng), rng)
+
+
+def test_a_window_or_columns_are_sums_of_their_own() -> None:
+    f = tl.parse("f(x: [n]R) = gen i:n. sum j:n. [i - 2 <= j <= i + 2 or j < 2] * sin(x[i] * x[j])")
+    made = str(taken_in_cases(tl.simplify(f)))
+    assert " or " not in made
+    assert made.count("sum j:") == 2
+
+
+def test_alternatives_that_are_one_band_or_have_many_points_stay_together() -> None:
+    for condition in ("i = j or i = j + 1", "j < i - 2 or j = 0", "j = i or i < j + 2", "j < 5"):
+        f = tl.simplify(tl.parse(f"f(x: [n]R) = gen i:n. sum j:n. [{condition}] * sin(x[i] * x[j])"))
+        assert taken_in_cases(f) is f

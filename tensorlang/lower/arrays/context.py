@@ -125,6 +125,7 @@ class Context:
         """Forget what only concerns one statement."""
         self.before = Block()
         self.certain = None
+        self.target = None  # a statement that is cut into blocks of rows has none
         self._scopes.clear()
         self._blocks.clear()
         self.free_indices = FreeIndices()

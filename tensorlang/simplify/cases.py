@@ -1,0 +1,306 @@
+"""Alternatives of few points each, as statements of their own.
+
+    Y = gen i, j. [i - 2 <= j <= i + 2 or j < 2] * e
+        ->  Y = gen i, j. [i - 2 <= j <= i + 2] * e + [j < 2 and j + 2 < i] * e
+    X = gen i. sum j. Y[i, j] * z[j]  ->  X as the sum of both parts of Y
+
+Each alternative fixes the number of values that some index has, given the others: those of a window, or a few columns.
+Their union does not, and is computed as a box. The parts have no point in common, so as many points are computed as
+before, and what is added up where several of them are is what one sum adds up.
+
+Readers of what is taken apart read the parts: a product is 0 where one of its factors is, and what is under the same
+condition reads the part that it is in. So it never gets more expensive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    lookups,
+    negation,
+    substitute,
+)
+from tensorlang.memory import cached
+from tensorlang.normal.contraction import inner_solution, only_moves
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Contraction,
+    Map,
+    Statement,
+    Term,
+    factor_indices,
+    inner_ranges,
+    own_indices,
+    own_ranges,
+)
+from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands
+from tensorlang.sets.eliminate import shadow
+from tensorlang.sets.isl import implies, is_empty
+from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
+from tensorlang.simplify.compact import compact
+from tensorlang.simplify.narrow import narrow
+from tensorlang.simplify.supports import common, is_zero_at_zero
+
+_MOST = 4
+"""Parts of a statement."""
+
+Parts = Sequence[tuple[Predicate, Statement]]
+"""Where a part of a statement may be other than 0, without a point of another one; and the part."""
+
+
+def in_cases(s: SSA) -> SSA:
+    """`s` with statements under alternatives of few points each taken apart, narrowed and stored on their supports."""
+    new: dict[Statement, Statement] = {}
+    parts: dict[Statement, Parts] = {}
+    for x in s.statements:
+        found = _parts(x, new, parts)
+        if found is None:
+            new[x] = with_operands(x, new)
+            continue
+        made, apart = found
+        new[x] = made
+        if apart:
+            parts[x] = apart
+    changed = renewed(s, new)
+    return s if changed is s else compact(tidy(narrow(tidy(changed))))
+
+
+def _parts(
+    x: Statement, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
+) -> tuple[Statement, Parts] | None:
+    """What stands for `x`, and its parts if they are told apart by its own indices; None if it is in one part."""
+    match x:
+        case Map(p, f, arguments, shape):
+            own = own_ranges(x)
+            cases = _cases(p, _binders(own))
+            if len(cases) < 2 and len(arguments) == 1 and arguments[0] in parts and is_zero_at_zero(f):
+                cases = _among(p, [q for q, _ in parts[arguments[0]]], _binders(own))
+            if len(cases) < 2:
+                return None
+            found: Parts = [
+                (q, Map(q, f, tuple(_read(y, q, own, new, parts) for y in arguments), shape)) for q in cases
+            ]
+            return addition([Term(1, q, y) for q, y in found], shape), found
+        case Addition(terms, shape):
+            return _apart(x, new, parts) if any(t.operand in parts for t in terms) else None
+        case Contraction() if not only_moves(x):
+            return _product(x, new, parts)
+        case _:
+            return None
+
+
+def _apart(
+    x: Addition, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
+) -> tuple[Statement, Parts]:
+    """An addition with the parts of its terms in their places; in parts itself where all terms have the same ones."""
+    terms: list[Term] = []
+    for t in x.terms:
+        those: Parts = parts.get(t.operand) or [(TRUE, new[t.operand])]
+        terms += [Term(t.sign, conjunction([t.pred, q]), y) for q, y in those]
+    kinds = {tuple(q for q, _ in parts.get(t.operand, ())) for t in x.terms}
+    if len(kinds) > 1:
+        return addition(terms, x.shape), ()
+    (cases,) = kinds
+    found: Parts = [
+        (q, addition([Term(t.sign, conjunction([t.pred, q]), parts[t.operand][k][1]) for t in x.terms], x.shape))
+        for k, q in enumerate(cases)
+    ]
+    return addition(terms, x.shape), found
+
+
+def _product(
+    x: Contraction, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
+) -> tuple[Statement, Parts] | None:
+    """A product, as an addition of products under one alternative each, which read the parts that are there."""
+    solved = inner_solution(x)
+    own = own_ranges(x)
+    ranges = {**own, **{i: n for i, n in inner_ranges(x).items() if i not in solved.values}}
+    cases: Sequence[Predicate] = _cases(solved.rest, _binders(ranges))
+    for y, at in zip(x.factors, factor_indices(x), strict=True):
+        if y in parts:
+            values: dict[Atom, Affine] = {
+                i: solved.values.get(j) or atom_affine(j) for i, j in zip(own_indices(y), at, strict=True)
+            }
+            there = [substitute(q, values) for q, _ in parts[y]]
+            finer = [r for p in cases for r in _among(p, there, _binders(ranges))]
+            if 0 < len(finer) <= _MOST:
+                cases = finer
+    if len(cases) < 2 and not any(y in parts for y in x.factors):
+        return None
+    places = [equal(atom_affine(i), a) for i, a in solved.values.items()]
+    every = {**own, **inner_ranges(x)}
+    found: list[tuple[Predicate, Statement]] = []
+    for p in cases:
+        where = conjunction([*places, p])
+        read = []
+        for y, at in zip(x.factors, factor_indices(x), strict=True):
+            back: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(own_indices(y), at, strict=True)}
+            read.append(_read(y, where, every, new, parts, back))
+        found.append((p, Contraction(where, tuple(read), x.summed, x.shape)))
+    if len(found) == 1:
+        return found[0][1], ()
+    told = all(own.keys() >= {i for i in free_atoms(q) if isinstance(i, Index)} for q, _ in found)
+    return addition([Term(1, q if told else support(y), y) for q, y in found], x.shape), found if told else ()
+
+
+def _read(
+    y: Statement,
+    where: Predicate,
+    ranges: Ranges,
+    new: Mapping[Statement, Statement],
+    parts: Mapping[Statement, Parts],
+    at: Mapping[Atom, Affine] | None = None,
+) -> Statement:
+    """What is read of `y` where that holds: the part that it is in, if there is one, and else all."""
+    if y in parts:
+        around = conjunction([ranges_predicate(ranges), where])
+        for q, made in parts[y]:
+            if implies(around, substitute(q, at) if at else q):
+                return made
+    return new[y]
+
+
+def _binders(ranges: Ranges) -> tuple[tuple[Index, Affine], ...]:
+    return tuple(ranges.items())
+
+
+@cached
+def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> tuple[Predicate, ...]:
+    """`p` in parts without a common point, each of which leaves few values of some index; `p` itself if it is no union
+    of such."""
+    ranges = dict(binders)
+    for choice in conjuncts(p):
+        if isinstance(choice, Or) and _is_thin_union(p, choice, ranges):
+            found = _exclusive([q for q in conjuncts(p) if q is not choice], _in_order(choice), ranges)
+            if found is not None:
+                finer = tuple(r for q in found for r in _cases(q, binders))
+                return finer if len(finer) <= _MOST else tuple(found)
+    return (p,)
+
+
+def _in_order(choice: Or) -> list[Predicate]:
+    """The alternatives, those of several indices first: from the others they take what hides a share of those. Those
+    whose opposites are no predicates come last."""
+
+    def place(q: Predicate) -> tuple[bool, int]:
+        return negation(q) is None, -max((len(_indices(r)) for r in conjuncts(q)), default=0)
+
+    return sorted(choice.parts, key=place)
+
+
+def _indices(p: Predicate) -> list[Index]:
+    return [i for i in free_atoms(p) if isinstance(i, Index)]
+
+
+def _is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
+    """Whether each alternative leaves few values of some index, and what is common to them does not.
+
+    Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
+    """
+    if all(isinstance(q, Equal) and q.difference.lookups for q in choice.parts):
+        return False
+    rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
+    if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
+        return False
+    if _is_thin([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
+        return False
+    return all(_is_thin([*rest, *conjuncts(q)], _indices(q), ranges) for q in choice.parts)
+
+
+def _is_thin(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
+    """Whether the comparisons leave a fixed number of values of one of the indices, given the others."""
+    bounds = list(_bounds(_opened(parts)))
+    for i in among:
+        if i not in ranges or ranges[i].is_constant:
+            continue
+        here = [*bounds, atom_affine(i), ranges[i] - 1 - atom_affine(i)]
+        for low in here:
+            k = low.coefficient(i)
+            if k > 0 and any(
+                (low * -high.coefficient(i) + high * k).is_constant for high in here if high.coefficient(i) < 0
+            ):
+                return True
+    return False
+
+
+def _opened(parts: Iterable[Predicate]) -> list[Predicate]:
+    """The parts, and what quotients in them say of the indices without these."""
+    found = list(parts)
+    bound = [q for q in found if isinstance(q, Exists) and not lookups(q)]
+    return [*found, *(r for q in bound for r in conjuncts(shadow(q)))]
+
+
+def _bounds(parts: Iterable[Predicate]) -> Iterator[Affine]:
+    """What is not negative."""
+    for q in parts:
+        if isinstance(q, NonNegative):
+            yield q.value
+        elif isinstance(q, Equal):
+            yield from (q.difference, -q.difference)
+
+
+def _exclusive(rest: Sequence[Predicate], alternatives: Sequence[Predicate], ranges: Ranges) -> list[Predicate] | None:
+    """The alternatives under the rest, each without the points of those before it, in conjunctions; None if they are
+    too many."""
+    around = ranges_predicate(ranges)
+    found: list[Predicate] = []
+    for k, p in enumerate(alternatives):
+        left = [conjunction([*rest, p])]
+        for q in alternatives[:k]:
+            cut: list[Predicate] = []
+            for r in left:
+                if is_empty(conjunction([r, q]), around):
+                    cut.append(r)
+                    continue
+                outside = _outside(q)
+                if outside is None:
+                    return None
+                cut += [conjunction([r, o]) for o in outside]
+            left = [r for r in (simplify_in(r, ranges) for r in cut) if r is not FALSE and not is_empty(r, around)]
+        found += left
+        if len(found) > _MOST:
+            return None
+    return [simplify_in(p, ranges) for p in found]
+
+
+def _outside(p: Predicate) -> list[Predicate] | None:
+    """Conjunctions without a common point, one of which holds where `p` does not; None if that can't be said."""
+    found: list[Predicate] = []
+    before: list[Predicate] = []
+    for q in conjuncts(p):
+        opposite = negation(q)
+        if opposite is None:
+            return None
+        options = opposite.parts if isinstance(opposite, Or) else (opposite,)
+        if any(isinstance(o, And | Or) for o in options):
+            return None
+        found += [conjunction([*before, o]) for o in options]
+        before.append(q)
+    return found
+
+
+def _among(
+    p: Predicate, there: Sequence[Predicate], binders: tuple[tuple[Index, Affine], ...]
+) -> tuple[Predicate, ...]:
+    """`p` in parts in each of which one of `there` holds, which exclude each other."""
+    ranges = dict(binders)
+    around = ranges_predicate(ranges)
+    if any(implies(conjunction([around, p]), q) for q in there):
+        return (p,)
+    found = (simplify_in(conjunction([p, q]), ranges) for q in there)
+    return tuple(q for q in found if q is not FALSE and not is_empty(q, around))

@@ -1,0 +1,102 @@
+"""Conditions with alternatives of few points each: what runs looks at those points, and is what they mean."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tests.support.alternatives import random_alternatives
+from tests.support.growing import agrees, derivatives, grows_linearly
+from tests.support.programs import blank_arguments
+from tests.support.traced import work
+
+NEAR = "i - 2 <= j <= i + 2 or j < 2"
+PROGRAMS = {
+    "products": f"gen i:n. sum j:n. [{NEAR}] * x[i] * y[j]",
+    "functions": f"gen i:n. sum j:n. [{NEAR}] * sin(x[i] * y[j])",
+    "all pairs": f"sum i:n, j:n. [{NEAR}] * sin(x[i] * y[j])",
+    "a row": "gen i:n. sum j:n. [i - 2 <= j <= i + 2 or i = 0] * sin(x[i] * y[j])",
+    "columns apart": "gen i:n. sum j:n. [j = 0 or j = 5 or n - 2 <= j] * sin(x[i] * y[j])",
+    "a cross": "sum i:n, j:n. [j = 0 or i = 0 or i = j] * sin(x[i] * y[j])",
+    "two diagonals": "gen i:n. sum j:n. [i = j or i + j = n - 1] * sin(x[i] * y[j])",
+    "blocks side by side": "gen i:n. sum j:n. [j // 4 = i // 4 or j // 4 + 1 = i // 4] * sin(x[i] * y[j])",
+    "blocks and columns": "gen i:n. sum j:n. [j // 4 = i // 4 or j < 2] * sin(x[i] * y[j])",
+    "an array": f"let b = gen i:n, j:n. [{NEAR}] * sin(x[i] * y[j]) in gen i:n. sum j:n. b[i, j] * y[j]",
+    "a sum of readers": f"""let b = gen i:n, j:n. [{NEAR}] * sin(x[i] * y[j]) in
+        gen i:n. sum j:n. b[i, j]^2 * y[j] + b[i, j] * exp(b[i, j])""",
+    "what is read of an array": f"""let b = gen i:n, j:n. sin(x[i] * y[j]) in
+        gen i:n. sum j:n. [{NEAR}] * b[i, j]""",
+    "softmax": """gen i:n. (sum j:n. [i - 2 <= j <= i or j < 2] * exp(x[i] * y[j]) * y[j])
+        / (sum j:n. [i - 2 <= j <= i or j < 2] * exp(x[i] * y[j]))""",
+}
+ROWS = {
+    "diagonals side by side": "i = j or i = j + 1",
+    "diagonals and a column": "i = j or i = j + 5 or j = 0",
+}
+QUICK = ("functions", "a cross", "softmax")
+
+
+def program(name: str) -> tl.Function:
+    return tl.parse(f"f(x: [n]R, y: [n]R) = {PROGRAMS[name]}")
+
+
+EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_work_is_in_proportion_to_the_points_of_the_alternatives(name: str) -> None:
+    grows_linearly(program(name))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_alternatives_mean_what_they_say(name: str) -> None:
+    agrees(program(name), 0, 1, 2, 7, 13)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_diagonals_at_rows_that_data_give_are_looked_at_alone(name: str) -> None:
+    f = tl.parse(f"""f(x: [n]R, y: [n]R, t: [n]idx(n)) = let b = gen i:n, j:n. [{ROWS[name]}] * x[i] * y[j] in
+        gen i:n. sum j:n. b[t[i], j] * y[j]""")
+    grows_linearly(f)
+    agrees(f, 0, 1, 2, 7)
+
+
+def test_a_window_or_a_few_columns_take_few_elements() -> None:
+    f = program("functions")
+    for n in (64, 128, 256):
+        for g in derivatives(f):
+            given = blank_arguments(g, {"n": n})
+            assert work(tl.lower(g), *(given[p.name] for p in g.params)).elements <= 80 * n
+
+
+def test_columns_are_stored_as_that_many() -> None:
+    for condition, width in {"j < 3": 3, "n - 2 <= j": 2, "2 <= j < 6": 4}.items():
+        f = tl.parse(f"""f(x: [n]R, y: [n]R) =
+            let b = gen i:n, j:n. [{condition}] * sin(x[i] * y[j]) in gen i:n. sum j:n. b[i, j] * cos(b[i, j])""")
+        assert f":{width}" in str(tl.simplify(f))
+        assert "j:n" not in str(tl.simplify(f))
+        agrees(f, 0, 1, 2, 7)
+
+
+def test_gradients_under_alternatives_are_those_of_jax() -> None:
+    def f(x: jax.Array, y: jax.Array) -> jax.Array:
+        i, j = jnp.arange(13)[:, None], jnp.arange(13)[None, :]
+        near = (abs(i - j) <= 2) | (j < 2)
+        return jnp.sum(jnp.where(near, jnp.sin(x[:, None] * y[None, :]), 0.0))
+
+    x, y = np.random.default_rng(0).normal(size=(2, 13))
+    with jax.enable_x64(True):
+        found = tl.lower(tl.grad(program("all pairs"), wrt="x"))(x, y)
+        np.testing.assert_allclose(found, jax.grad(f)(x, y), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 40))])
+def test_random_programs_under_alternatives_mean_what_they_say(seed: int) -> None:
+    f = random_alternatives(random.Random(seed))
+    sizes = (1, 2, 7, 13) if "max" in str(f) else (0, 1, 2, 7, 13)
+    agrees(f, *sizes)

@@ -162,11 +162,15 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.constant + other)
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant)
         return total([(self, 1), (other, 1)])
 
     def __sub__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.constant - other)
+        if not other.terms:
+            return Affine(self.terms, self.constant - other.constant)
         return total([(self, 1), (other, -1)])
 
     def __mul__(self, factor: int) -> Affine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tensorlang.memory import clear_caches
+from tests.support import ROOT
+from tests.support.sampling import in_turns
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -27,6 +30,8 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
+    parser.addoption("--cases", type=int, default=1, help="of each slow test's cases run one in so many, in turns")
+    parser.addoption("--turn", type=int, help="whose turn it is; by default the next with each commit")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
     parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
@@ -49,16 +54,36 @@ _skipped: set[str] = set()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --skipped leave out what the last run did not skip, whole files or single tests."""
-    if not config.getoption("--skipped"):
-        return
+    """Leave out the cases whose turn it is not, and with --skipped all that the last run did not skip."""
+    if (cases := config.getoption("--cases")) > 1:
+        given = config.getoption("--turn")
+        _choose(config, items, in_turns(items, cases, _commits() if given is None else given))
+    if config.getoption("--skipped"):
+        _choose(config, items, _skipped_before(config, items))
+
+
+def _choose(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
+def _commits() -> int:
+    """The number of commits up to this one, 0 if it is unknown."""
+    try:
+        counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(counted.stdout)
+
+
+def _skipped_before(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
+    """What the last run skipped, whole files or single tests."""
     cache = getattr(config, "cache", None)
     before = cache.get(_SKIPPED, None) if cache else None
     if before is None:
         raise pytest.UsageError("no run of the tests before this one could skip any: run them without --skipped")
-    chosen = [item for item in items if not {item.nodeid, item.nodeid.partition("::")[0]}.isdisjoint(before)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
+    return [item for item in items if not {item.nodeid, item.nodeid.partition("::")[0]}.isdisjoint(before)]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

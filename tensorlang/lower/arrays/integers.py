@@ -6,7 +6,7 @@ known of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
@@ -137,8 +137,8 @@ class Integers:
 
     def restricted(self, index: Index, r: Range, starts: list[Affine], stops: list[Affine], block: Block) -> Range:
         """The part of `r` from all of `starts` on and before all of `stops`."""
-        starts = self._undominated([r.start, *starts], 1)
-        stops = self._undominated([r.stop, *stops], -1)
+        starts = self.undominated([r.start, *starts], 1)
+        stops = self.undominated([r.stop, *stops], -1)
         proper = all(self.is_nonnegative(b - a) for a in starts for b in stops)
         start = self.greatest(f"{index.name}_start", starts, block, [])
         stop = self.least(f"{index.name}_stop", stops, block)
@@ -149,14 +149,14 @@ class Integers:
 
     def greatest(self, name: str, values: list[Affine], block: Block, upper: list[Affine]) -> Affine:
         """max(values); `upper` are bounds that hold wherever the range that it ends is not empty."""
-        values = self._undominated(values, 1)
+        values = self.undominated(values, 1)
         if len(values) == 1:
             return values[0]
         return self.named(name, apply("greatest", *self.nodes(values)), block, values, upper)
 
     def least(self, name: str, values: list[Affine], block: Block) -> Affine:
         """min(values)."""
-        values = self._undominated(values, -1)
+        values = self.undominated(values, -1)
         if len(values) == 1:
             return values[0]
         return self.named(name, apply("least", *self.nodes(values)), block, [], values)
@@ -195,9 +195,16 @@ class Integers:
         self.proved.clear()
         return Range(start, stop)
 
-    def _undominated(self, values: list[Affine], sign: int) -> list[Affine]:
+    def undominated(
+        self, values: Iterable[Affine], sign: int, low: Callable[[Affine], Affine] = lambda a: a
+    ) -> list[Affine]:
+        """Those of which the greatest is that of all `values`, or the least if `sign` is -1; `low`: lower bounds."""
+
+        def is_further(a: Affine, b: Affine) -> bool:
+            return self.is_nonnegative(low((a - b) * sign))
+
         kept: list[Affine] = []
         for a in dict.fromkeys(values):
-            if not any(self.is_nonnegative((b - a) * sign) for b in kept):
-                kept = [b for b in kept if not self.is_nonnegative((a - b) * sign)] + [a]
+            if not any(is_further(b, a) for b in kept):
+                kept = [b for b in kept if not is_further(a, b)] + [a]
         return kept

@@ -103,14 +103,11 @@ def _same_terms(ctx: Context, c: Summation) -> _Counted | WhyNot:
 def _counted(ctx: Context, c: Summation, found: _Counted) -> Deep[Value]:
     """`c` as the number of its terms times one of them."""
     j, r, values, own = found.j, c.summed[found.j], found.values, atom_affine(found.j)
-    starts = [own - a for a in values if a.coefficient(j) > 0]
-    stops = [a + own + 1 for a in values if a.coefficient(j) < 0]
+    low = lambda a: c.scope.bounds(a)[0]
+    starts = ctx.integers.undominated([r.start, *(own - a for a in values if a.coefficient(j) > 0)], 1, low)
+    stops = ctx.integers.undominated([r.stop, *(a + own + 1 for a in values if a.coefficient(j) < 0)], -1, low)
     axes = tuple(i for i in c.scope.domain if any(i in a.free for a in values))
-    start, stop = (
-        _extreme(name, [positions(ctx, c.scope, a, axes) for a in (end, *further)])
-        for name, end, further in (("maximum", r.start, starts), ("minimum", r.stop, stops))
-    )
-    count = Value(cast(apply("maximum", Infix(stop, "-", start), integer(0))), axes, 3)
+    count = Value(cast(_distance(ctx, c.scope, starts, stops, axes)), axes, 3)
     parts = tuple(q for q in c.parts if q not in found.bounds)
     v: Value = yield from call(ctx.contract(replace(c, summed=c.without(j), parts=parts)))
     count = ctx.short(count, c.scope.block)
@@ -125,8 +122,19 @@ def _looked_up_at(a: Affine) -> set[Atom]:
     return {i for lookup in a.lookups for i in atom_affine(lookup).free}
 
 
-def _extreme(name: str, several: list[Node]) -> Node:
-    return reduce(lambda a, b: apply(name, a, b), several)
+def _distance(ctx: Context, scope: Scope, starts: list[Affine], stops: list[Affine], axes: Axes) -> Node:
+    """How many integers there are from all of `starts` on and before all of `stops`, at each place of `axes`."""
+    if len(starts) == len(stops) == 1:
+        found = positions(ctx, scope, stops[0] - starts[0], axes)
+    else:
+        start, stop = (
+            reduce(lambda a, b: apply(name, a, b), [positions(ctx, scope, a, axes) for a in several])
+            for name, several in (("maximum", starts), ("minimum", stops))
+        )
+        found = Infix(stop, "-", start)
+    if all(ctx.integers.is_nonnegative(scope.bounds(b - a)[0]) for a in starts for b in stops):
+        return found
+    return apply("maximum", found, integer(0))
 
 
 def _comparison(ctx: Context, c: Summation) -> NonNegative | WhyNot:

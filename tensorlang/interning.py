@@ -6,7 +6,7 @@ there is one object, and it lasts as long as somebody holds it.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
-from functools import partial, wraps
+from functools import wraps
 from threading import RLock
 from typing import Any, Generic, ParamSpec, TypeVar, dataclass_transform
 from weakref import ref
@@ -24,12 +24,20 @@ _NUMBERS = frozenset({"int", "float", "bool", "Fraction", "object"})
 """The types of fields whose values may be equal and yet not the same, as 1, 1.0 and True are."""
 
 
+class _Entry(ref[T]):
+    """A reference that knows under which key it is kept: all of them share one function that forgets them."""
+
+    __slots__ = ("key",)
+    key: Any
+
+
 class Alive(Generic[K, T]):
     """Objects by their keys, as long as somebody else holds them."""
 
     def __init__(self) -> None:
-        self.refs: dict[K, ref[T]] = {}
+        self.refs: dict[K, _Entry[T]] = {}
         self._lock = _lock  # which objects that go when the process ends find here
+        self._gone: Callable[[Any], None] = self._forget
 
     def get(self, key: K) -> T | None:
         """The object of this key. No lock is needed: looking a key up is one step, and a reference is dead or alive."""
@@ -38,19 +46,21 @@ class Alive(Generic[K, T]):
 
     def enter(self, key: K, made: T) -> T:
         """The object of this key from now on: `made`, or one that is there already."""
-        own = ref(made, partial(self._forget, key))
+        own = _Entry(made, self._gone)
+        own.key = key
         with self._lock:
-            known = self.refs.get(key)
-            found = None if known is None else known()
-            if found is not None:
-                return found
-            self.refs[key] = own
+            known = self.refs.setdefault(key, own)
+            if known is not own:
+                found = known()
+                if found is not None:
+                    return found
+                self.refs[key] = own
             return made
 
-    def _forget(self, key: K, gone: ref[T]) -> None:
+    def _forget(self, gone: _Entry[T]) -> None:
         with self._lock:
-            if self.refs.get(key) is gone:
-                del self.refs[key]
+            if self.refs.get(gone.key) is gone:
+                del self.refs[gone.key]
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))

@@ -15,7 +15,7 @@ from jax.extend import core
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
 from tensorlang.budget import limits
 from tensorlang.errors import LimitError, PythonLine, TensorlangError
-from tensorlang.jaxprs.dense import dense_work, is_dense
+from tensorlang.jaxprs.dense import dense_work
 from tensorlang.jaxprs.flatten import Flat, moving, needed
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient_work
@@ -294,8 +294,9 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
-        if is_dense(sub):
-            ours = dense_work(sub, wanted) + traffic
+        dense = dense_work(sub, wanted)
+        if dense is not None:
+            ours = dense + traffic
             if by_weight < gain * ours:
                 why = _AS_CHEAP if jax_work < gain * ours else _IN_PRODUCTS
                 return Region(own, sub, None, why, jax_work, ours)

@@ -139,6 +139,12 @@ class Affine:
     """The elements of index arrays that occur in it, those within the places of others too."""
 
     def __post_init__(self) -> None:
+        atoms = tuple([atom for atom, _ in self.terms])
+        if not any([isinstance(atom, Lookup) for atom in atoms]):  # as in most, which need no more
+            object.__setattr__(self, "free", atoms)
+            object.__setattr__(self, "indices", tuple([a for a in atoms if isinstance(a, Index)]))
+            object.__setattr__(self, "lookups", ())
+            return
         free: dict[Index | Size, None] = {}
         lookups: dict[Lookup, None] = {}
         for atom, _ in self.terms:
@@ -156,11 +162,15 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.constant + other)
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant)
         return total([(self, 1), (other, 1)])
 
     def __sub__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.constant - other)
+        if not other.terms:
+            return Affine(self.terms, self.constant - other.constant)
         return total([(self, 1), (other, -1)])
 
     def __mul__(self, factor: int) -> Affine:
@@ -262,11 +272,14 @@ def total(parts: Iterable[tuple[Affine, int]], value: int = 0) -> Affine:
     """The sum of factor * part, and of `value`."""
     spend(1, "sums of indices")
     coefficients: dict[Atom, int] = {}
+    runs = 0  # parts with terms that no part before has: the terms of one part are in order
     for part, factor in parts:
         value += factor * part.constant
+        before = len(coefficients)
         for atom, k in part.terms:
             coefficients[atom] = coefficients.get(atom, 0) + factor * k
+        runs += len(coefficients) > before
     terms = [(atom, k) for atom, k in coefficients.items() if k]
-    if len(terms) > 1:
+    if runs > 1 and len(terms) > 1:
         terms.sort(key=lambda term: _order(term[0]))
     return Affine(tuple(terms), value)

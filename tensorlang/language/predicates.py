@@ -116,6 +116,7 @@ def not_equal(a: Affine, b: Affine) -> Predicate:
     return disjunction([less(a, b), less(b, a)])
 
 
+@cached
 def within(a: Affine, size: Affine) -> Predicate:
     """0 <= a < size."""
     return conjunction([at_most(constant(0), a), less(a, size)])

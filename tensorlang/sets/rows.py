@@ -79,24 +79,30 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
         _add(rows, constant, sums)
     while rows:
         spend(2 * len(rows), "integer sets")
-        lower: dict[int, list[int]] = {}
-        upper: dict[int, list[int]] = {}
+        lower: dict[int, list[tuple[int, _Terms]]] = {}
+        upper: dict[int, list[tuple[int, _Terms]]] = {}
         for terms in rows:
             for d, k in terms:
-                (lower if k > 0 else upper).setdefault(d, []).append(k)
+                (lower if k > 0 else upper).setdefault(d, []).append((k, terms))
+        loose = lower.keys() ^ upper.keys()  # where there are bounds on one side alone, they can all be met
+        if len(rows) > _MOST_ROWS:
+            return None
+        if loose:
+            rows = {terms: value for terms, value in rows.items() if not any([d in loose for d, _ in terms])}
+            continue
         exact = [
-            (len(lower.get(d, ())) * len(upper.get(d, ())), d)
-            for d in {**lower, **upper}
-            if max(lower.get(d, (1,))) == 1 or min(upper.get(d, (-1,))) == -1
+            (len(lower[d]) * len(upper[d]), d)
+            for d in lower
+            if all([k == 1 for k, _ in lower[d]]) or all([k == -1 for k, _ in upper[d]])
         ]
         if not exact:
             return None
         pairs, d = min(exact)
         if len(rows) + pairs > _MOST_ROWS:
             return None
-        below = [(value, dict(terms)) for terms, value in rows.items() if any(e == d and k > 0 for e, k in terms)]
-        above = [(value, dict(terms)) for terms, value in rows.items() if any(e == d and k < 0 for e, k in terms)]
-        rows = {terms: value for terms, value in rows.items() if all(e != d for e, _ in terms)}
+        below = [(rows[terms], dict(terms)) for _, terms in lower[d]]
+        above = [(rows[terms], dict(terms)) for _, terms in upper[d]]
+        rows = {terms: value for terms, value in rows.items() if all([e != d for e, _ in terms])}
         for low, a in below:
             for high, b in above:
                 p, q = a[d], -b[d]

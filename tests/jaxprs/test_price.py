@@ -12,7 +12,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.jaxprs import regions
-from tensorlang.jaxprs.dense import is_dense
+from tensorlang.jaxprs.dense import dense_work
 from tensorlang.jaxprs.flatten import flatten, needed
 from tensorlang.jaxprs.importer import translate
 from tensorlang.jaxprs.price import derived_work, gradient_work
@@ -92,17 +92,47 @@ def test_triangles_are_derived_where_the_code_saves_what_the_program_does() -> N
         (lambda x, y: jnp.sum(jnp.sin(x @ y)), True),
         (lambda x, y: jnp.sum(jnp.tanh(jnp.tanh(x @ y) @ y)), True),
         (lambda x, y: jnp.sum(x @ y), False),
-        (lambda x, y: jnp.sum(jnp.sin(x @ y @ y)), False),
+        (lambda x, y: jnp.sum(jnp.sin(x @ y @ y)), True),
+        (lambda x, y: jnp.sum(x @ y @ y), False),
         (lambda x, y: jnp.trace(x @ y), False),
         (lambda x, y: jnp.sum(jnp.sin(jnp.tril(x) @ y)), False),
         (lambda x, y: jnp.sum(jnp.sin((x @ y)[:2])), False),
         (lambda x, y: jnp.sum(x[0][:, None] * y[0][None]), False),
         (lambda x, y: jnp.sum(jnp.sin(jnp.broadcast_to(x[:1], y.shape))), False),
         (lambda x, y: jnp.sum((x[:1] * x[:, :1]) @ y), False),
+        (lambda x, y: jnp.sum(jnp.sin(jax.nn.softmax(x @ y) @ y)), True),
+        (lambda x, y: jnp.sum(jnp.sin((x / x[:, :1] - x[:1]) @ y)), True),
+        (lambda x, y: jnp.sum(jnp.sin(jnp.sum(x / x[:, :1], axis=1))), False),
+        (lambda x, y: jnp.sum(jnp.sin(jnp.pad(x, ((0, 1), (0, 0))) @ y)), True),
+        (lambda x, y: jnp.sum(jnp.sin(jnp.pad(x, ((0, 6), (0, 0))) @ y)), False),
+        (lambda x, y: jnp.sum(jnp.sin(jax.lax.pad(x, 0.0, ((-1, 1, 0), (0, 0, 0))) @ y)), False),
     ],
 )
 def test_equations_are_dense_where_no_law_saves_anything(fun: Any, dense: bool) -> None:
-    assert is_dense(flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 6)), lambda equation: False)) is dense
+    flat = flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 6)), lambda equation: False)
+    assert (dense_work(flat, flat.inputs) is not None) is dense
+
+
+def test_scaling_that_a_law_takes_out_of_a_product_is_none_of_its_work() -> None:
+    def work_of(fun: Any) -> int | None:
+        flat = flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 6)), lambda equation: False)
+        return dense_work(flat, flat.inputs)
+
+    assert work_of(lambda x, y: jnp.sum(jnp.sin((x / 2 * y[:, :1]) @ y))) == work_of(
+        lambda x, y: jnp.sum(jnp.sin((x / 2) @ y))
+    )
+
+
+def test_of_products_of_products_the_last_sums_over_one_of_their_indices() -> None:
+    def work_of(fun: Any) -> int | None:
+        flat = flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 2)), lambda equation: False)
+        return dense_work(flat, flat.inputs)
+
+    one = work_of(lambda x, y: jnp.sum(jnp.sin(x @ x)))
+    assert work_of(lambda x, y: jnp.sum(jnp.sin(x @ x @ x))) == one
+    narrow = work_of(lambda x, y: jnp.sum(jnp.sin(y @ y.T)))
+    assert work_of(lambda x, y: jnp.sum(jnp.sin(y @ y.T @ x))) == narrow
+    assert narrow is not None and one is not None and narrow < one
 
 
 def layers(rng: random.Random) -> tuple[Any, list[Any]]:
@@ -114,6 +144,9 @@ def layers(rng: random.Random) -> tuple[Any, list[Any]]:
         lambda a: a.T,
         lambda a: a[::-1],
         lambda a: jnp.concatenate([a, -a]),
+        lambda a: jax.nn.softmax(a, axis=a.ndim - 1),
+        lambda a: a - jnp.max(a, axis=0, keepdims=True),
+        lambda a: jnp.pad(a, ((1, 0), (0, 0))[: a.ndim]),
     ]
     reductions = [jnp.sum, jnp.max, lambda a, axis: jnp.sum(a**2, axis)]
     n = rng.randint(6, 20)
@@ -146,7 +179,7 @@ def test_gradients_of_dense_equations_are_no_cheaper_when_derived() -> None:
         fun, args = layers(rng)
         flat = flatten(jax.make_jaxpr(fun)(*args), lambda equation: False)
         flat.equations = needed(flat.equations, flat.outputs)
-        if is_dense(flat) and any(e.primitive.name == "dot_general" for e in flat.equations):
+        if dense_work(flat, flat.inputs) is not None and any(e.primitive.name == "dot_general" for e in flat.equations):
             seen += 1
             program = translate(flat, "dense", {v: f"x{k}" for k, v in enumerate(flat.inputs)}, exact=True)
             traffic = regions.traffic_of(flat, flat.inputs)

@@ -14,6 +14,7 @@ reads it all, and with what is made of sums where data choose the elements that 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from tensorlang.language.affine import Affine, atom_affine
@@ -69,6 +70,18 @@ Time = tuple[object, ...]
 places where it is read, if they are not simply its reader's own."""
 
 
+@dataclass(frozen=True)
+class _Element:
+    """What is evaluated for each element of an array: operations of its own, one of them a slow function or none, sums
+    and extrema, and reads of variables."""
+
+    operations: int
+    slow: bool
+    sums: tuple[Sum | Extremum, ...]
+    reads: tuple[tuple[Expr, Var], ...]
+    variables: frozenset[Var]
+
+
 def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = False) -> frozenset[Var]:
     """The variables whose arrays are to be stored, not computed anew for each reader; `f` may be a recurrence's step.
 
@@ -79,14 +92,15 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
     statements = [(x, e) for x, e in given if isinstance(x, Var)]
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
     apart = {x for _, e in given for x in _summed_apart(e)}
-    made_of_sums = _made_of_sums(statements)
+    elements = {x: _element(e) for x, e in statements}
+    made_of_sums = _made_of_sums(statements, elements)
     for result in results(body):
         _note(result, {(result,)}, times, made_of_sums)
     work: dict[Var, int] = {}
     slow: set[Var] = set()
-    for x, e in statements:
-        work[x] = _work(e, work)
-        if _is_slow(x, e, slow):
+    for x, made_of in elements.items():
+        work[x] = _work(made_of, work)
+        if _is_slow(x, made_of, slow):
             slow.add(x)
     whole = {x for result in results(body) for x in _read_whole(result)}
 
@@ -104,34 +118,44 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
     # what is made of others that are stored is less work than that
     work.clear()
     slow.clear()
-    for x, e in statements:
-        work[x] = _work(e, work)
-        if _is_slow(x, e, slow):
+    for x, made_of in elements.items():
+        work[x] = _work(made_of, work)
+        if _is_slow(x, made_of, slow):
             slow.add(x)
         if saved(x) < worth:
             found.discard(x)
         if x in found:
             work[x] = 0
             slow.discard(x)
-    sums = (x for x, e in statements if x in on_points and any(isinstance(part, Sum) for part in _at_each_element(e)))
+    sums = (x for x in elements if x in on_points and any(isinstance(part, Sum) for part in elements[x].sums))
     return frozenset(found.union(sums))
 
 
-def _work(e: Expr, work: Mapping[Var, int]) -> int:
-    """The operations for each element of `e`, where those of variables are `work`."""
-    parts = list(_at_each_element(e))
-    made_of = {variable(part) for part in parts}
-    operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
-    operations += sum(_TAPS for part in parts if isinstance(part, Sum | Extremum) and _is_correlation(part))
-    return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
+def _element(e: Expr) -> _Element:
+    """What is evaluated for each element of `e`."""
+    operations, slow = 0, False
+    sums: list[Sum | Extremum] = []
+    found: list[tuple[Expr, Var]] = []
+    for part in _at_each_element(e):
+        if isinstance(part, Add | Mul | Call):
+            operations += 1
+            slow = slow or (isinstance(part, Call) and part.function.name in _SLOW)
+        elif isinstance(part, Sum | Extremum):
+            operations += _TAPS if _is_correlation(part) else 0
+            sums.append(part)
+        elif (x := variable(part)) is not None:
+            found.append((part, x))
+    return _Element(operations, slow, tuple(sums), tuple(found), frozenset(x for _, x in found))
 
 
-def _is_slow(x: Var, e: Expr, slow: Collection[Var]) -> bool:
-    """Whether each element of `x`, which is `e`, takes a slow function, or is made of one that does."""
-    parts = _at_each_element(e)
-    return not _is_small(x) and any(
-        part.function.name in _SLOW if isinstance(part, Call) else variable(part) in slow for part in parts
-    )
+def _work(e: _Element, work: Mapping[Var, int]) -> int:
+    """The operations for each element, where those of variables are `work`."""
+    return min(_MOST, e.operations + sum([work.get(x, 0) for x in e.variables]))
+
+
+def _is_slow(x: Var, e: _Element, slow: Collection[Var]) -> bool:
+    """Whether each element of `x` takes a slow function, or is made of one that does."""
+    return (e.slow or not e.variables.isdisjoint(slow)) and not _is_small(x)
 
 
 def _read_whole(e: Expr) -> Iterator[Var]:
@@ -148,19 +172,16 @@ def _saved(times: set[Time], work: int, apart: bool) -> float:
     return work * (len(times) - loops + (loops - 1) / (1 if apart else _ALIKE))
 
 
-def _made_of_sums(statements: Sequence[tuple[Var, Expr]]) -> set[Var]:
+def _made_of_sums(statements: Sequence[tuple[Var, Expr]], elements: Mapping[Var, _Element]) -> set[Var]:
     """The variables that are sums, or made of sums that are in memory, for each of their elements one."""
     found: set[Var] = set()
     for x, e in statements:
+        parts = [*elements[x].sums, *(part for part, y in elements[x].reads if y in found)]
         own, inner = set(), e
-        while isinstance(inner, Gen):
+        while parts and isinstance(inner, Gen):
             own.add(inner.index)
             inner = inner.body
-        if any(
-            own.issubset(free_names(part))
-            for part in _at_each_element(inner)
-            if isinstance(part, Sum | Extremum) or variable(part) in found
-        ):
+        if any(own.issubset(free_names(part)) for part in parts):
             found.add(x)
     return found
 

@@ -77,7 +77,7 @@ def in_cases(s: SSA) -> SSA:
         if apart:
             parts[x] = apart
     changed = renewed(s, new)
-    return s if changed is s else compact(tidy(narrow(tidy(changed))))
+    return s if changed is s else tidy(compact(tidy(narrow(tidy(changed)))))
 
 
 def _parts(

@@ -46,6 +46,10 @@ BODIES = (
     "let b = gen i:n, j:n. E in gen i:n. sum j:n. [P] * b[i, j] * z[j]",
     """let b = gen i:n, j:n. [P] * E in let c = gen i:n, j:n. b[i, j] * z[j] + sin(b[i, j]) in
         sum i:n, j:n. c[i, j] * b[j, i]""",
+    "fold k:3 with s = z. gen i:n. 0.1 * sum j:n. [P] * E * s[j]",
+    "fold j:n with s = z. gen i:n. 0.5 * s[i] + [P] * E",
+    """let h = scan j:n with s = x. gen i:n. 0.5 * s[i] + [P] * sin(s[i]) * y[j] in
+        gen i:n. sum j:n. [P] * h[j, i] * z[j]""",
 )
 
 

@@ -17,7 +17,7 @@ from tests.support.bulk import broken
 from tests.support.programs import arguments, functions
 from tests.support.promises import PROMISES, Case, Promise, case_for
 
-_QUICK = 500
+_QUICK = 300
 """Seeds of the programs that are not slow."""
 
 

@@ -32,7 +32,7 @@ from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.runnable import Runnable, runnable
 from tensorlang.lower.kept import Kept
 from tensorlang.shown import Code
-from tensorlang.simplify import simplify, taken_in_cases
+from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:  # what made the code is imported when it is asked for: code that is kept on disk needs none of it
@@ -102,7 +102,7 @@ class Lowered(Code):
 
     @cached_property
     def _simplified(self) -> Function:
-        return taken_in_cases(simplify(opened(self.function), **dict(self._sizes)))
+        return simplify(opened(self.function), **dict(self._sizes))
 
     @property
     def source(self) -> str:  # type: ignore[override]

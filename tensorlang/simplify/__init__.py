@@ -15,7 +15,7 @@ from tensorlang.language.grammar import Bracket, Expr
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
+from tensorlang.normal.recurrences import apart, has_recurrences, step_ssa, with_outputs
 from tensorlang.normal.ssa import SSA, States, Step
 from tensorlang.normal.tidy import tidy
 from tensorlang.sets.scopes import postorder
@@ -130,11 +130,14 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 
 
 def taken_in_cases(f: Function) -> Function:
-    """`f`, which is simplified, with what is under alternatives of few points each taken apart; as cheap as `f`."""
-    if not _has_alternatives(f):
+    """`f`, which is simplified, with what is under alternatives of few points each taken apart; as cheap as `f`.
+
+    A program with recurrences is left as it is: their steps, and what is between them, are taken apart each alone.
+    """
+    if not _has_alternatives(f) or has_recurrences(f):
         return f
     s = tidy(normal_ssa(f))
-    t = _in_cases(s)
+    t = in_cases(s)
     if t.statements == s.statements:
         return f
     made = derived(read_back(t), f)
@@ -146,17 +149,6 @@ def _has_alternatives(f: Function) -> bool:
     """Whether `f` says somewhere that one condition holds or another one."""
     brackets = (e.pred for e in postorder(f.body) if isinstance(e, Bracket))
     return any(isinstance(q, Or) for p in brackets for q in conjuncts(p))
-
-
-def _in_cases(s: SSA) -> SSA:
-    d = apart(s)
-    if not d.loops:
-        return in_cases(s)
-
-    def inside(step: Step) -> Step:
-        return with_outputs(step, _in_cases(step_ssa(step)))
-
-    return d.joined(in_cases(d.s), inside)
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:

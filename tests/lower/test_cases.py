@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,13 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.lower.emit.module import Source
+from tensorlang.lower.run import defined
+from tensorlang.normal.recurrences import has_recurrences
 from tests.support.alternatives import random_alternatives
 from tests.support.growing import agrees, derivatives, grows_linearly
 from tests.support.programs import blank_arguments
-from tests.support.traced import work
+from tests.support.traced import Work, work
 
 NEAR = "i - 2 <= j <= i + 2 or j < 2"
 PROGRAMS = {
@@ -66,12 +70,35 @@ def test_diagonals_at_rows_that_data_give_are_looked_at_alone(name: str) -> None
     agrees(f, 0, 1, 2, 7)
 
 
+def test_alternatives_whose_code_would_grow_faster_apart_stay_together() -> None:
+    f = tl.parse("""f(x: [n]R, y: [n]R, t: [n]idx(n)) =
+        let b = gen i:n, j:n. [i - 1 <= j <= i or j = 0] * sin(x[i] * y[j]) in
+        sum i:n, j:n. b[t[i], j] * b[i, j] * x[j]""")
+    g = tl.adjoint(f, wrt="x")
+    assert works(tl.lower(g), g) == works(defined(Source(tl.simplify(g))), g)
+
+
+def works(code: Any, f: tl.Function) -> list[Work]:
+    """What the code of `f` does, at three sizes."""
+    every = [blank_arguments(f, {"n": n}) for n in (64, 128, 256)]
+    return [work(code, *(given[p.name] for p in f.params)) for given in every]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_random_programs_under_alternatives_do_no_more_than_without_cases(seed: int) -> None:
+    f = random_alternatives(random.Random(seed))
+    if has_recurrences(f):
+        return
+    for g in derivatives(f):
+        apart, whole = (works(code, g)[-1] for code in (tl.lower(g), defined(Source(tl.simplify(g)))))
+        assert apart.elements + apart.operations <= 1.1 * (whole.elements + whole.operations), f"{apart}, {whole}\n{g}"
+
+
 def test_a_window_or_a_few_columns_take_few_elements() -> None:
     f = program("functions")
-    for n in (64, 128, 256):
-        for g in derivatives(f):
-            given = blank_arguments(g, {"n": n})
-            assert work(tl.lower(g), *(given[p.name] for p in g.params)).elements <= 80 * n
+    for g in derivatives(f):
+        assert all(found.elements <= 80 * n for n, found in zip((64, 128, 256), works(tl.lower(g), g), strict=True))
 
 
 def test_columns_are_stored_as_that_many() -> None:

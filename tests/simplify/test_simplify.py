@@ -258,7 +258,7 @@ def costs_the_same_in_cases(f: tl.Function, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 40))])
-def test_alternatives_taken_apart_are_never_dearer(seed: int) -> None:
+def test_alternatives_taken_apart_are_never_more_expensive(seed: int) -> None:
     rng = random.Random(seed)
     costs_the_same_in_cases(random_alternatives(rng), rng)
 

@@ -119,6 +119,20 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
     return ArrayCost(f, work(program.definition, [parameter(p) for p in f.params], program.sizes))
 
 
+def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
+    """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
+    those of `b`; not if that is unknown."""
+
+    def beyond(p: ArrayCost, q: ArrayCost) -> bool:
+        pairs = ((p.operations, q.operations), (p.written, q.written))
+        return any(outgrown(x.cells, y.cells, x.context) for x, y in pairs)
+
+    try:
+        return beyond(b, a) and not beyond(a, b)
+    except CountingError:
+        return False
+
+
 def _growth(p: CostPolynomial) -> str:
     return p.growth.split(":")[0]
 

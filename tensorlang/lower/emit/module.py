@@ -10,11 +10,13 @@ from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.check import why_not
+from tensorlang.lower.arrays.cost import cost_of, grows_more_slowly
 from tensorlang.lower.arrays.ir import Block
 from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
+from tensorlang.simplify import taken_in_cases
 
 
 class Source:
@@ -65,6 +67,20 @@ class Source:
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
         """The text with further functions, which read those names, of helpers and modules."""
         return assembled([self.definition, *definitions], [*self.helpers, *names], self._table)
+
+
+def source_of(
+    f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False, in_step: bool = False
+) -> Source:
+    """The source of `f`, as `Source` has it; or of `f` in cases, if what that does grows more slowly."""
+    made = Source(f, sparse, exact, strict, in_step)
+    if sparse:  # what such a program does is not counted
+        return made
+    apart = taken_in_cases(f)
+    if apart is f:
+        return made
+    other = Source(apart, sparse, exact, strict, in_step)
+    return other if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)) else made
 
 
 IMPORTS = {

@@ -17,7 +17,7 @@ from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.signature import signature
 from tensorlang.lower.arrays.values import apply, integer, tuple_of
 from tensorlang.lower.emit.helpers import HELPERS
-from tensorlang.lower.emit.module import IMPORTS, Source, assembled
+from tensorlang.lower.emit.module import IMPORTS, Source, assembled, source_of
 from tensorlang.lower.emit.python import lines, modules_in
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.recurrences import staged
@@ -40,7 +40,7 @@ def source(
     are programs are parts of it."""
     plain = opened(f)
     f = f if plain is f else simplify(plain)
-    return Recurrent(f, exact, strict, store) if has_recurrences(f) else Source(f, tuple(sparse), exact, strict)
+    return Recurrent(f, exact, strict, store) if has_recurrences(f) else source_of(f, tuple(sparse), exact, strict)
 
 
 def names_of(names: Iterable[str]) -> Tuple:
@@ -139,7 +139,7 @@ class Recurrent:
             made = Recurrent(called, self._exact, self._strict, self._store, own)
             self.definitions += made.definitions
         else:
-            made = Source(called, (), self._exact, self._strict, in_step)
+            made = source_of(called, (), self._exact, self._strict, in_step)
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))

@@ -12,7 +12,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
-from tensorlang.simplify import is_simple, simplify, taken_in_cases
+from tensorlang.simplify import is_simple, simplify
 from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def runnable(
         if not found:
             from tensorlang.lower.emit.recurrences import source  # what is on disk needs none of it
 
-            g = f if sizes is None else taken_in_cases(simplify(opened(f), **dict(sizes)))
+            g = f if sizes is None else simplify(opened(f), **dict(sizes))
             found.append(source(g, sparse, exact, strict, store))
         return found[0]
 

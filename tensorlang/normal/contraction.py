@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 
 from tensorlang.budget import spend
-from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.predicates import FALSE, TRUE, Equal, NonNegative, Predicate, conjunction, conjuncts
 from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
@@ -143,12 +143,12 @@ def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Stat
 
 
 @cached
-def is_looked_up(x: Pattern, k: int) -> bool:
-    """Whether the k-th factor is read at an element of an index array.
+def is_looked_up(x: Pattern, k: int, arrays: frozenset[IndexArray] | None = None) -> bool:
+    """Whether the k-th factor is read at an element of an index array, or of one of `arrays`.
 
     What is read there stays what it is, so that the greatest value of a statement is an element of that statement.
     """
-    zeros = [a for a in equalities(x.pred) if a.lookups]
+    zeros = [a for a in equalities(x.pred) if any(arrays is None or read.array in arrays for read in a.lookups)]
     return any(a.coefficient(i) for a in zeros for i in x.places[k])
 
 

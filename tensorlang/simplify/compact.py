@@ -133,7 +133,7 @@ def _outline(x: Statement) -> Statement:
 
 
 @cached
-def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], _Chart | None]:
+def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], Chart | None]:
     """What hides `x` besides; what always holds of its indices without that; and where it can then be other than 0, if
     that is plain of `x` alone."""
     hidden: Predicate = TRUE
@@ -141,7 +141,7 @@ def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], _Chart | Non
     if always:
         hidden, x = _hoisted(x, always)
         always = always if hidden is TRUE else _always(x)
-    return hidden, always, _without_idle_index(x) or _forced(x, always) or _band(x, always)
+    return hidden, always, _without_idle_index(x) or chart(x, always)
 
 
 def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Statement]:
@@ -226,7 +226,7 @@ def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
 
 
 @dataclass(frozen=True)
-class _Chart:
+class Chart:
     """Coordinates of a support: new indices with their sizes, and what each index of the statement is in them.
 
     An index in `free` may have any value, of which `at` has one.
@@ -237,14 +237,14 @@ class _Chart:
     free: frozenset[Index] = frozenset()
 
 
-def _without_idle_index(x: Statement) -> _Chart | None:
+def _without_idle_index(x: Statement) -> Chart | None:
     """The fourth law: the indices that `x` depends on."""
     own = own_ranges(x)
     idle = [i for i in own if ignores(x, i)]
     if not idle:
         return None
     kept = {i: n for i, n in own.items() if i not in idle}
-    return _Chart(kept, {i: constant(0) if i in idle else atom_affine(i) for i in own}, frozenset(idle))
+    return Chart(kept, {i: constant(0) if i in idle else atom_affine(i) for i in own}, frozenset(idle))
 
 
 def ignores(x: Statement, i: Index) -> bool:
@@ -267,7 +267,12 @@ def reads_all_alike(y: Statement, i: Index) -> bool:
     return isinstance(y, Constant) or (isinstance(y, Contraction) and i not in free_atoms(y.pred))
 
 
-def _forced(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
+def chart(x: Statement, always: Sequence[Predicate]) -> Chart | None:
+    """The first and the second law: the indices that no equality forces, or windows of the others."""
+    return _forced(x, always) or _band(x, always)
+
+
+def _forced(x: Statement, always: Sequence[Predicate]) -> Chart | None:
     """The first law: the indices that no equality forces."""
     forced = conjunction(q for q in always if isinstance(q, Equal))
     if forced is TRUE:
@@ -277,10 +282,10 @@ def _forced(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
     if not solution.values:
         return None
     free = {i: n for i, n in own.items() if i in solution.free}
-    return _Chart(free, {i: solution.values.get(i) or atom_affine(i) for i in own})
+    return Chart(free, {i: solution.values.get(i) or atom_affine(i) for i in own})
 
 
-def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
+def _band(x: Statement, always: Sequence[Predicate]) -> Chart | None:
     """The second law: for j between i + a and i + b, i and d = j - i - a.
 
     Of two indices the first is i, so that statements over the same rows have them in common; or that of fewer values.
@@ -302,25 +307,28 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
             continue
         d = Index("d")
         new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
-        return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
-    return _columns(own, always)
+        return Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
+    return _window(own, always)
 
 
-def _columns(own: Ranges, always: Sequence[Predicate]) -> _Chart | None:
-    """The same of an index of a number of values that is fixed: 0 or more, below a number, or at the end."""
+def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
+    """The same of an index that stays within a fixed number of places from what other indices, elements of index arrays
+    at these, and sizes say: that of fewest values."""
+    found: list[tuple[int, Index, Affine]] = []
     for j, n in own.items():
-        if n.is_constant:
-            continue
-        alone = [q.value for q in always if isinstance(q, NonNegative) and q.value.indices == (j,) and not lookups(q)]
-        lows = [atom_affine(j) - a for a in (atom_affine(j), *(a for a in alone if a.coefficient(j) == 1))]
-        ends = [atom_affine(j) + a + 1 for a in (n - 1 - atom_affine(j), *(a for a in alone if a.coefficient(j) == -1))]
-        widths = [(b - a, a) for a in lows for b in ends if (b - a).is_constant]
-        if widths:
-            width, low = min(widths, key=lambda found: found[0].constant)
-            d = Index("d")
-            new = {d if k is j else k: constant(max(width.constant, 0)) if k is j else m for k, m in own.items()}
-            return _Chart(new, {k: atom_affine(d) + low if k is j else atom_affine(k) for k in own})
-    return None
+        value = atom_affine(j)
+        bounds = [value, n - 1 - value, *(q.value for q in always if isinstance(q, NonNegative))]
+        lows = [value - a for a in bounds if a.coefficient(j) == 1]
+        ends = [value + a for a in bounds if a.coefficient(j) == -1]
+        lows, ends = ([a for a in side if j not in a.free] for side in (lows, ends))
+        widths = [(b - a + 1, a) for a in lows for b in ends if (b - a).is_constant]
+        found.extend((max(w.constant, 0), j, a) for w, a in widths if not n.is_constant or w.constant < n.constant)
+    if not found:
+        return None
+    width, j, low = min(found, key=lambda chart: chart[0])
+    d = Index("d")
+    new = {d if k is j else k: constant(width) if k is j else n for k, n in own.items()}
+    return Chart(new, {k: atom_affine(d) + low if k is j else atom_affine(k) for k in own})
 
 
 def _at_most_summed(x: Statement) -> list[Predicate]:
@@ -332,7 +340,7 @@ def _at_most_summed(x: Statement) -> list[Predicate]:
     for a in (q.value for q in conjuncts(inner_solution(x).rest) if isinstance(q, NonNegative)):
         most: dict[Atom, Affine] = {i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items()}
         found.append(at_most(constant(0), a.substitute(most)))
-    return found
+    return [q for q in found if free_atoms(q).isdisjoint(inner_ranges(x))]
 
 
 def _is_longer(a: Affine, b: Affine) -> bool:
@@ -343,7 +351,7 @@ def _is_longer(a: Affine, b: Affine) -> bool:
 
 def _tied(
     x: Statement, always: Sequence[Predicate], ties: Sequence[Equal], dependence: Dependence
-) -> tuple[Predicate, _Chart | None]:
+) -> tuple[Predicate, Chart | None]:
     """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices. Of what
     holds `always` that may be one of `ties`."""
     own = own_ranges(x)
@@ -353,7 +361,7 @@ def _tied(
             if own.get(i) is own.get(j) and substitute(q, change) is TRUE and dependence.is_same(x, i, j, always):
                 tying = [r for r in always if i in free_atoms(r) and substitute(r, change) is TRUE]
                 at = {k: change.get(k) or atom_affine(k) for k in own}
-                return conjunction(tying), _Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
+                return conjunction(tying), Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
     return TRUE, None
 
 
@@ -413,33 +421,38 @@ def _always(x: Statement) -> list[Predicate]:
             return list(conjuncts(p))
         case Contraction():
             inner, rest = inner_ranges(x), conjuncts(inner_solution(x).rest)
-            found = [q for q in rest if not any(i in inner for i in free_atoms(q))]
-            return [*found, *_through_data(rest, own_ranges(x), inner)]
+            return [q for q in (*rest, *_through_data(rest, inner)) if free_atoms(q).isdisjoint(inner)]
         case _:
             return []
 
 
-def _through_data(parts: Collection[Predicate], own: Ranges, inner: Ranges) -> list[Predicate]:
-    """What equalities with the same element of an index array at summed places say of two indices: [i = a[s] = j]."""
-    values: dict[Affine, Affine] = {}
-    found: list[Predicate] = []
+def _through_data(parts: Collection[Predicate], inner: Ranges) -> list[Predicate]:
+    """What `parts` say of elements of index arrays at summed places, said of what equalities put in their place: of
+    j - 1 <= a[s] and i = a[s] that j - 1 <= i."""
+    left = list(parts)
+    while (found := _element(left, inner)) is not None:
+        equation, change = found
+        left = [substitute(q, change) for q in left if q is not equation]
+    return [q for q in left if q not in parts]
+
+
+def _element(parts: Collection[Predicate], inner: Ranges) -> tuple[Predicate, dict[Atom, Affine]] | None:
+    """An equality that says what an element at a summed place is, and what it says."""
     for q in parts:
-        a = q.difference if isinstance(q, Equal) else constant(0)
-        i = next((i for i in own if abs(a.coefficient(i)) == 1 and i in a.indices), None)
-        if i is None or not a.lookups or inner.keys().isdisjoint(free_atoms(q)):
-            continue
-        rest = a * -a.coefficient(i) + atom_affine(i)
-        if rest in values and values[rest] is not atom_affine(i):
-            found.append(equal(atom_affine(i), values[rest]))
-        values.setdefault(rest, atom_affine(i))
-    return found
+        if isinstance(q, Equal):
+            for x in q.difference.lookups:
+                k = q.difference.coefficient(x)
+                value = atom_affine(x) - q.difference * k
+                if abs(k) == 1 and x not in value.lookups and not inner.keys().isdisjoint(atom_affine(x).free):
+                    return q, {x: value}
+    return None
 
 
 def _equalities(p: Predicate) -> list[Equal]:
     return [q for q in conjuncts(p) if isinstance(q, Equal)]
 
 
-def _restricted(x: Statement, chart: _Chart) -> Statement:
+def _restricted(x: Statement, chart: Chart) -> Statement:
     """`x` in the coordinates of the chart."""
     own = own_ranges(x)
     shape = tuple(chart.axes.values())

@@ -8,6 +8,8 @@
                                                                 K[b] is b + K'[b]
     C = gen i, j. [p] * (X[j] < Y[j])                       ->  C' = gen j. [exists i. p] * (X[j] < Y[j]);
                                                                 C[b, c] is C'[c]
+    C = gen i, j. [a <= j - i <= b] * (X[j] < Y[i])        ->  C' = gen i, d:b - a + 1. X[i + d + a] < Y[i];
+                                                                C[b, c] is C'[b, c - b - a]
 
 Two that choose or compare the same are one. Elements are only looked up where the guard holds, so those that remain are
 all that are ever read.
@@ -51,7 +53,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands, with_predicates
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import in_range, project, simplify_in, solve
-from tensorlang.simplify.compact import reads_all_alike, without
+from tensorlang.simplify.compact import chart, reads_all_alike, without
 
 _NARROW = 16
 """The widest windows that are always taken apart. Wider ones are only where bands lie by diagonals: those of matrices
@@ -59,7 +61,7 @@ that are given are read in blocks or tiles."""
 
 
 @dataclass(frozen=True)
-class _Element:
+class Element:
     """What stands for the element of an index array at `own`."""
 
     own: tuple[Index, ...]
@@ -71,16 +73,16 @@ def compact_choices(s: SSA) -> SSA:
     if not any(isinstance(x, Defining) for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
-    stored: dict[IndexArray, _Element] = {}
+    stored: dict[IndexArray, Element] = {}
     first: dict[tuple[object, ...], Defining] = {}
     for x in s.statements:
-        y = _looking_up(with_operands(x, new), stored)
+        y = looking_up(with_operands(x, new), stored)
         while isinstance(y, Defining) and (made := _compacted(y)) is not None:
             stored[y.array] = made[1]
             y = made[0]
         if isinstance(y, Defining) and (one := first.setdefault(_content(y), y)) is not y:
             own = own_indices(y)
-            stored[y.array] = _Element(own, atom_affine(Lookup(one.array, tuple(map(atom_affine, own)))))
+            stored[y.array] = Element(own, atom_affine(Lookup(one.array, tuple(map(atom_affine, own)))))
             y = one
         new[x] = y
     return renewed(s, new)
@@ -93,11 +95,11 @@ def _content(x: Defining) -> tuple[object, ...]:
     return (x.op, x.guard, x.left, x.right)
 
 
-_Made = tuple[Defining, _Element]
+_Made = tuple[Defining, Element]
 
 
 def _compacted(x: Defining) -> _Made | None:
-    return _alike(x) if isinstance(x, Comparison) else _forced(x) or _idle(x) or _window(x)
+    return _alike(x) or _thin(x) if isinstance(x, Comparison) else _forced(x) or _idle(x) or _window(x)
 
 
 def _forced(x: Selection) -> _Made | None:
@@ -141,7 +143,26 @@ def _alike(x: Comparison) -> _Made | None:
         for y in (x.left, x.right)
     ]
     y = comparison(x.op, renamed(guard, tuple(left), axes(0, len(left))), sides[0], sides[1], x.array.name)
-    return y, _Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(map(atom_affine, left)))))
+    return y, Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(map(atom_affine, left)))))
+
+
+def _thin(x: Comparison) -> _Made | None:
+    """The fifth law: as statements are (`compact`)."""
+    found = chart(x, conjuncts(x.guard))
+    if found is None:
+        return None
+    ranges = own_ranges(x)
+    values: dict[Atom, Affine] = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
+    inside = [in_range(a, ranges[i], found.axes) for i, a in found.at.items()]
+    guard = simplify_in(conjunction([substitute(x.guard, values), *inside]), found.axes)
+    read = tuple(Index(i.name) for i in ranges)
+    places = [equal(atom_affine(j), found.at[i]) for i, j in zip(ranges, read, strict=True)]
+    new, shape = tuple(found.axes), tuple(found.axes.values())
+    sides = [contraction(shape, new, [(y, read)], {}, conjunction([*places, guard])) for y in (x.left, x.right)]
+    y = comparison(x.op, renamed(guard, new, axes(0, len(new))), sides[0], sides[1], x.array.name)
+    at = conjunction(equal(atom_affine(i), a) for i, a in found.at.items())
+    back = solve(at, {i: n for i, n in found.axes.items() if i not in ranges}, ranges).values
+    return y, Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(back.get(i, atom_affine(i)) for i in new))))
 
 
 def _window(x: Selection) -> _Made | None:
@@ -191,10 +212,10 @@ def _in_terms_of(
     where, pred = (renamed(p, tuple(every), numbers) for p in (where, pred))
     y = selection(x.sign, where, pred, operand, x.array.name)
     element = atom_affine(Lookup(y.array, tuple(map(atom_affine, left))))
-    return y, _Element(tuple(own), values[s].substitute({last: element}) if chosen else element)
+    return y, Element(tuple(own), values[s].substitute({last: element}) if chosen else element)
 
 
-def _looking_up(x: Statement, stored: Mapping[IndexArray, _Element]) -> Statement:
+def looking_up(x: Statement, stored: Mapping[IndexArray, Element]) -> Statement:
     """`x`, which looks elements up where they are stored."""
     if stored.keys().isdisjoint(looked_up(x)):
         return x

@@ -6,8 +6,8 @@
 What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is restricted
 only by conditions that hide a share of it. Where they leave a thin part, one with an index that the others determine or
 that has a bounded number of values, that is stored as such (`compact`); so is what data relations leave, when the
-program is lowered. Readers of parts that have no point in common get statements of their own. Every element is computed
-at most as often as before.
+program is lowered. Comparisons are made only where their outcome is asked (`asked`). Readers of parts that have no
+point in common get statements of their own. Every element is computed at most as often as before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.predicates import (
     TRUE,
     Predicate,
@@ -39,16 +39,20 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
+    comparison,
     live,
     operands,
     output_list,
+    own_indices,
     own_ranges,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
+from tensorlang.simplify.asked import Outcomes
 from tensorlang.simplify.chosen import what_was_chosen
+from tensorlang.simplify.compact_choices import Element, looking_up
 from tensorlang.simplify.supports import common, telling
 
 _MOST_PARTS = 8
@@ -68,29 +72,38 @@ Read = tuple[_Part, int]
 
 def narrow(s: SSA) -> SSA:
     """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
-    defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
+    arrays = selections(s.statements)
+    defined = {k: x for k, x in arrays.items() if isinstance(x, Selection)}
+    outcomes = Outcomes(s, arrays)
     reads: dict[Statement, dict[Read | None, Predicate]] = defaultdict(dict)
     for x in output_list(s.outputs):
         reads[x][None] = TRUE
     chosen: dict[tuple[Read | None, Statement], _Part] = {}
     parts: dict[Statement, list[_Part]] = {}
     for x in reversed(s.statements):
-        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Defining) else {})
+        if isinstance(x, Defining):
+            reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison) else TRUE
+        demanded = reads.pop(x, {})
         groups = _groups(x, demanded)
         parts[x] = []
         for pred, readers in groups:
             part = _Part(x, pred)
             parts[x].append(part)
             chosen.update(((reader, x), part) for reader in readers)
+            outcomes.ask(x, pred)
             for k, (y, p) in enumerate(_reads(x, pred, defined)):
                 reads[y][part, k] = p
     if all(len(found) == 1 and found[0].pred is TRUE for found in parts.values()):
         return s
     made: dict[_Part, Statement] = {}
+    stored: dict[IndexArray, Element] = {}
     for x in s.statements:
         for part in parts[x]:
             given = [made[chosen[(part, k), y]] for k, y in enumerate(operands(x))]
-            made[part] = _restricted(part, given)
+            made[part] = y = looking_up(_restricted(part, given), stored)
+            if isinstance(x, Comparison) and isinstance(y, Comparison) and y.array is not x.array:
+                own = own_indices(x)
+                stored[x.array] = Element(own, atom_affine(Lookup(y.array, tuple(map(atom_affine, own)))))
     names: dict[Statement, str] = {}
     for x, name in s.names.items():
         for part in parts[x]:
@@ -104,7 +117,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
-    if isinstance(x, Input | Constant | Defining) or any(p is TRUE for p in demanded.values()):
+    if isinstance(x, Input | Constant | Selection) or any(p is TRUE for p in demanded.values()):
         return whole
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
@@ -120,7 +133,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
             break
     if is_index_only(x):
         return groups
-    known = conjunction([support(x), ranges_predicate(ranges)])
+    known = conjunction([x.guard if isinstance(x, Comparison) else support(x), ranges_predicate(ranges)])
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
@@ -150,7 +163,7 @@ def _reads(
         case Selection(_, _, guard, p, operand):
             return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
         case Comparison(_, _, guard, left, right):
-            guard = simplify_in(guard, own_ranges(x))
+            guard = simplify_in(conjunction([guard, where]), own_ranges(x))
             return [(left, guard), (right, guard)]
         case Contraction():
             known = x.pattern.outer.keys() | x.pattern.inner.keys()  # not what is bound in the predicate
@@ -191,4 +204,6 @@ def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
         case Selection(array, sign, guard, q, _):
             return Selection(array, sign, guard, q, given[0])
         case Comparison(array, op, guard, _, _):
-            return Comparison(array, op, guard, *given)
+            if p is TRUE:
+                return Comparison(array, op, guard, *given)
+            return comparison(op, simplify_in(conjunction([guard, p]), own_ranges(x)), given[0], given[1], array.name)

@@ -11,11 +11,11 @@ relations; nothing is computed more often than before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
 from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.predicates import (
     FALSE,
@@ -40,6 +40,9 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     Term,
+    looked_up,
+    predicates,
+    selections,
 )
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.sets.solve import Ranges, simplify_in
@@ -48,20 +51,43 @@ _MOST = 8
 """Conditions that are passed on."""
 
 
+Supports = Mapping[Statement, Predicate]
+"""Conditions on the indices of statements without which they are 0."""
+
+
 def on_supports(s: SSA) -> SSA:
     """`s` with statements that have arithmetic restricted to where their operands may be other than 0."""
+    return with_supports(s)[0]
+
+
+def with_supports(s: SSA) -> tuple[SSA, Supports]:
+    """The same, and where its statements may be other than 0."""
     new: dict[Statement, Statement] = {}
     outside: dict[Statement, Predicate] = {}
+    chosen = selections(s.statements).keys()
     for x in s.statements:
-        made, support = _restricted(with_operands(x, new), outside)
+        made, support = _restricted(with_operands(x, new), outside, chosen)
         new[x] = made
         outside[made] = support
-    return renewed(s, new)
+    return renewed(s, new), outside
 
 
-def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> tuple[Statement, Predicate]:
+def where_read(x: Statement, supports: Supports) -> tuple[Predicate, ...]:
+    """Of each predicate of `x`, and what is read under it: where that may be other than 0."""
+    match x:
+        case Addition(terms, _):
+            return tuple(conjunction([t.pred, supports[t.operand]]) for t in terms)
+        case Map(p, f, arguments, _) if is_zero_at_zero(f):
+            return (conjunction([p, common(supports[y] for y in arguments)]),)
+        case Contraction(p, factors, _, _):
+            return (conjunction([p, _inside(x.pattern, tuple([supports[y] for y in factors]), frozenset())]),)
+        case _:
+            return predicates(x)
+
+
+def _restricted(x: Statement, supports: Supports, chosen: Collection[IndexArray]) -> tuple[Statement, Predicate]:
     """`x`, under the conditions without which what it reads is 0, and it is, too, if it has arithmetic; and conditions
-    on its indices without which it is 0."""
+    on its indices without which it is 0. The program itself has `chosen` the elements of some index arrays."""
     match x:
         case Addition(terms, shape):
             preds, inside = tuple([t.pred for t in terms]), tuple([supports[t.operand] for t in terms])
@@ -77,7 +103,8 @@ def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> tuple[
             return x if both is p else Map(both, f, arguments, shape), support
         case Contraction(p, factors, summed, shape):
             inside = tuple([supports[y] for y in factors])
-            both, support = _under_all(x.pattern, inside, is_index_only(x))
+            among = frozenset(array for array in looked_up(x) if array in chosen)
+            both, support = _under_all(x.pattern, inside, is_index_only(x), among)
             return x if both is p else Contraction(both, factors, summed, shape), support
         case _:
             return x, TRUE
@@ -95,17 +122,24 @@ def _under(
 
 
 @cached
-def _under_all(x: Pattern, inside: tuple[Predicate, ...], moves: bool) -> tuple[Predicate, Predicate]:
-    """The same of a product whose factors are 0 except `inside`; not of those read at elements of index arrays: what is
-    read there stays what it is, so that the greatest value of a statement is an element of that statement."""
-    known = conjunction(
-        renamed(p, axes(0, len(at)), at)
-        for k, (p, at) in enumerate(zip(inside, x.places, strict=True))
-        if not is_looked_up(x, k)
-    )
+def _under_all(
+    x: Pattern, inside: tuple[Predicate, ...], moves: bool, chosen: frozenset[IndexArray]
+) -> tuple[Predicate, Predicate]:
+    """The same of a product whose factors are 0 except `inside`; not of those read at what was `chosen`: what is read
+    there stays what it is, so that the greatest value of a statement is an element of that statement."""
+    known = _inside(x, inside, chosen)
     both = x.pred if moves else _both(x.pred, known, {**x.outer, **x.inner})
     support = _shadow(Pattern(conjunction([both, known]), x.factors, x.summed, x.shape))
     return both, _kept(support, x.outer)
+
+
+def _inside(x: Pattern, inside: tuple[Predicate, ...], chosen: frozenset[IndexArray]) -> Predicate:
+    """Where all factors are other than 0 that are not read at what was `chosen`."""
+    return conjunction(
+        renamed(p, axes(0, len(at)), at)
+        for k, (p, at) in enumerate(zip(inside, x.places, strict=True))
+        if not is_looked_up(x, k, chosen)
+    )
 
 
 def _both(p: Predicate, q: Predicate, ranges: Ranges) -> Predicate:

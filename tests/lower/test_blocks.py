@@ -260,3 +260,15 @@ def test_what_is_kept_in_blocks_is_put_together_where_a_running_sum_reads_all_of
     lowered = lower(f)
     assert "S[i, j] in blocks of rows of i" in str(lowered.plan) and "S_whole" in lowered.definition
     agrees(f, 1, 2, 7)
+
+
+def test_a_sum_in_blocks_within_a_sum_in_blocks_has_its_bounds_where_they_are_read() -> None:
+    agrees(
+        parse("""f(x: [n]R, t: [n]idx(n), k: [n]idx(3), a: [n][3]R, b: [n][3]R) = gen i:n. sum j:n, l:3.
+            [i = t[j] and 0 <= 2*j + l - 1 < n] * cos(a[j, l] * x[j])
+              * (b[j, l] + [k[j] = l] * -sum p:3. [0 < 2*j + p <= n] * b[j, p])"""),
+        0,
+        1,
+        2,
+        7,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import jax
@@ -11,7 +12,9 @@ import pytest
 
 import tensorlang as tl
 from tests.support.growing import agrees, grows_linearly
+from tests.support.sampling import one_in
 from tests.support.traced import work
+from tests.support.windows import random_windows
 
 WINDOWS = {
     "from a to b": "f(x: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) = gen i:q. sum j:n. [a[i] <= j < b[i]] * x[j]",
@@ -102,3 +105,69 @@ def test_elements_of_two_index_arrays_that_are_near_each_other_find_each_other()
       gen q:n. sum k:n. [0 <= a[q] - b[k] <= 1] * x[a[q]] * x[b[k]]""")
     agrees(f, 1, 2, 3, 7)
     grows_linearly(f, derived=False)
+
+
+AT_DATA = {
+    "a function of both": "sum i:n, j:n. [t[i] - 3 <= j <= t[i]] * sin(x[t[i]] + y[j])",
+    "by columns": "gen j:n. sum i:n. [t[i] - 3 <= j <= t[i]] * cos(x[t[i]] + y[j]) * y[i]",
+    "an array": """let b = gen i:n, j:n. [t[i] - 3 <= j <= t[i] + 2] * sin(x[i] * y[j]) in
+        gen i:n. sum j:n. b[i, j] * b[i, j] * y[j]""",
+    "its columns": """let b = gen i:n, j:n. [t[i] - 3 <= j <= t[i] + 2] * sin(x[i] * y[j]) in
+        gen i:n. sum j:n. b[j, i] * y[j]""",
+    "its rows at data": """let b = gen i:n, j:n. [t[i] - 3 <= j <= t[i] + 2] * sin(x[i] * y[j]) in
+        gen i:n. sum j:n. b[s[i], j] * y[j]""",
+    "between differences": "gen i:n. sum j:n. [t[i] - s[i] <= j <= t[i] - s[i] + 2] * sin(x[i] * y[j])",
+    "multiples": "gen i:n. sum j:n. [2*i - 3 <= j <= 2*i + 2] * sin(x[i] * y[j])",
+    "a softmax": """let m = gen i:n. max j:n where t[i] - 3 <= j <= t[i]. x[i] * y[j] in
+        let e = gen i:n, j:n. [t[i] - 3 <= j <= t[i]] * exp(x[i] * y[j] - m[i]) in
+        gen i:n. (sum j:n. e[i, j] * y[j]) / (sum j:n. e[i, j])""",
+    "a condition": "gen i:n. sum j:n. [t[i] - 2 <= j <= t[i] and x[i] > y[j]] * sin(x[i] * y[j])",
+    "a rectified array": """let b = gen i:n, j:n. [t[i] - 2 <= j <= t[i]] * x[i] * y[j] in
+        gen i:n. sum j:n. (if b[i, j] > 0 then b[i, j] else 0) * y[j]""",
+    "a mask that comes last": """let b = gen i:n, j:n. x[i] * y[j] in
+        gen i:n. sum j:n. [t[i] - 2 <= j <= t[i]] * (if b[i, j] > 0 then sin(b[i, j]) else y[j])""",
+    "a band": """let b = gen i:n, j:n. [i - 1 <= j <= i + 1] * (x[i] * y[j]) in
+        gen i:n. sum j:n. sin(b[t[i], j]) * y[j]""",
+}
+
+
+def at_data(name: str) -> tl.Function:
+    return tl.parse(f"f(x: [n]R, y: [n]R, t: [n]idx(n), s: [n]idx(n)) = {AT_DATA[name]}")
+
+
+@pytest.mark.parametrize("name", one_in(3, AT_DATA))
+def test_functions_in_windows_at_data_grow_with_n(name: str) -> None:
+    grows_linearly(at_data(name))
+
+
+@pytest.mark.parametrize("name", one_in(3, AT_DATA))
+def test_functions_in_windows_at_data_mean_what_they_say(name: str) -> None:
+    agrees(at_data(name), *((1, 2, 7) if "max" in AT_DATA[name] else (0, 1, 2, 7)))
+
+
+def test_gradients_in_windows_at_data_are_those_of_jax() -> None:
+    def f(x: jax.Array, y: jax.Array, t: jax.Array) -> jax.Array:
+        j = jnp.arange(11)
+        near = (t[:, None] - 3 <= j) & (j <= t[:, None])
+        return jnp.sum(jnp.where(near, jnp.sin(x[t][:, None] + y), 0.0))
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 11))
+    t = rng.integers(0, 11, 11)
+    with jax.enable_x64(True):
+        h = tl.to_jax(at_data("a function of both"))
+        found = jax.grad(h, argnums=(0, 1))(x, y, t, t)
+        for a, b in zip(found, jax.grad(f, argnums=(0, 1))(x, y, t), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_windows_at_data_are_stored_as_wide_as_they_are() -> None:
+    f = tl.simplify(tl.adjoint(at_data("a function of both")))
+    assert "gen i:n, j:4." in str(f)
+    assert "j:n." not in str(f).replace("sum j:n.", "")
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 60))])
+def test_random_programs_in_windows_mean_what_they_say(seed: int) -> None:
+    f = random_windows(random.Random(seed))
+    agrees(f, *((1, 2, 7) if "max" in str(f) else (0, 1, 2, 7)))

@@ -36,7 +36,7 @@ EXAMPLES = {
     "running sums in groups": "f(p: [n]idx(k), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]",
     "window": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * x[j]",
     "diagonals that data give": "f(x: [n]R, y: [q]R, a: [q]idx(n)) = "
-    "gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * sin(x[j] + y[i])",
+    "gen j:n. sum i:q. [a[i] - 2 <= j <= a[i]] * sin(x[j] + y[i])",
     "chunks": "f(q: [n][d]R, k: [n][d]R, v: [n]R) = gen i:n. sum j:n, a:d. [j <= i] * q[i, a] * k[j, a] * v[j]",
     "nest": "f(x: [n]R, y: [n]R) = sum i:n, j:n. [j <= i] * x[i] * y[j]",
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",

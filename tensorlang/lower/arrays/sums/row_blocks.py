@@ -42,7 +42,7 @@ def narrowed(ctx: Context, within: Scope, ranges: Ranges, i: Index, limits: Limi
     for j, r in ranges.items():
         if j is not i and involving(limits, j):
             starts, stops = bounds(ctx, within, ranges, j, limits, 1)
-            found[j] = ctx.integers.restricted(j, r, starts, stops, within.block)
+            found[j] = ctx.integers.restricted(j, r, starts, stops, within.fixed)
     return found
 
 

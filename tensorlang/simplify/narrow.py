@@ -147,6 +147,11 @@ def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Pr
     return conjunction(telling(common([p]), dict(binders)))
 
 
+def places_read(x: Statement) -> list[tuple[Statement, Predicate]]:
+    """What `x` reads of each operand."""
+    return _reads(x, TRUE, {})
+
+
 def _reads(
     x: Statement, where: Predicate, defined: Mapping[IndexArray, Selection]
 ) -> list[tuple[Statement, Predicate]]:

@@ -2,6 +2,7 @@
 
 fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
 a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
+of a value that steps alone read, in windows, only these are computed
 a state that no step changes, or none of no steps, is a value that the steps read                           (5.R4)
 a state that no step reads, or that steps only add to, is no recurrence                              (5.R5, 5.R6)
 two recurrences of which one has all states of the other are one
@@ -9,32 +10,42 @@ two recurrences of which one has all states of the other are one
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import atom_affine
+from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.affine import constant as constant_size
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups
 from tensorlang.language.types import R, array
-from tensorlang.normal.contraction import only_moves
+from tensorlang.normal.contraction import contraction, only_moves
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Constant,
     Contraction,
     Input,
     Loop,
+    Map,
     Outputs,
     Statement,
     States,
     live,
     looked_up,
     operands,
+    output_list,
+    own_indices,
+    own_ranges,
+    selections,
     states,
 )
-from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, map_outputs, support, with_operands
+from tensorlang.simplify.compact import chart
 from tensorlang.simplify.leaving import left
+from tensorlang.simplify.narrow import places_read
+from tensorlang.simplify.supports import common, telling
 
 
 def tidy_recurrences(s: SSA) -> SSA:
@@ -48,6 +59,7 @@ def _rebuilt(s: SSA) -> SSA:
     for x in s.statements:
         if isinstance(x, States):
             read.setdefault(x.loop, {}).setdefault(x.place, set()).add(x.word)
+    seen, chosen = _seen(s), selections(s.statements).keys()
     made: dict[Loop, tuple[Loop, dict[int, int], dict[int, Statement]]] = {}
     gone: dict[Loop, dict[tuple[int, str], Statement]] = {}
     new: dict[Statement, Statement] = {}
@@ -59,7 +71,8 @@ def _rebuilt(s: SSA) -> SSA:
             inits, frees = (tuple(new[y] for y in part) for part in (x.loop.inits, x.loop.frees))
             loop = Loop(x.loop.size, x.loop.step, inits, frees)
             gone[x.loop] = left(loop, read[x.loop])
-            made[x.loop] = _tidied(loop, read[x.loop].keys() - {place for place, _ in gone[x.loop]})
+            needed = read[x.loop].keys() - {place for place, _ in gone[x.loop]}
+            made[x.loop] = _tidied(loop, needed, {new[y]: p for y, p in seen.items() if y in new}, chosen)
         loop, places, constant = made[x.loop]
         if x.place in constant:
             new[x] = _unchanged(x, constant[x.place])
@@ -79,8 +92,37 @@ def _rebuilt(s: SSA) -> SSA:
     return live(replace(s, statements=tuple(listed), outputs=map_outputs(s.outputs, new), names=names))
 
 
-def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int, Statement]]:
-    """The recurrence of the states in the places that are `read`, where these are in it, and the states that stay."""
+def _seen(s: SSA) -> dict[Statement, Predicate]:
+    """In which windows steps look at what they alone read, if that is computed for more than those."""
+    loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
+    others = {y for x in s.statements if not isinstance(x, States) for y in operands(x)}
+    others |= {*output_list(s.outputs), *(x for loop in loops for x in loop.inits)}
+    found: dict[Statement, list[Predicate]] = {}
+    for loop in loops:
+        for v, x in zip(loop.step.frees, loop.frees, strict=True):
+            if x not in others and isinstance(x, Map | Addition | Contraction) and not is_index_only(x):
+                found.setdefault(x, []).append(_read_in(loop, Input(v, (), x.shape)))
+    seen: dict[Statement, Predicate] = {}
+    for x, places in found.items():
+        where = telling(common(places), own_ranges(x))
+        if not set(where) <= set(conjuncts(support(x))) and chart(x, where) is not None:
+            seen[x] = conjunction(where)
+    return seen
+
+
+def _read_in(loop: Loop, x: Input) -> Predicate:
+    """What always holds of the indices at which a step reads `x`, whatever the time and what it chooses."""
+    statements = step_ssa(loop.step).statements
+    known = {loop.step.time, *selections(statements)}
+    read = [p for y in statements for z, p in places_read(y) if z is x]
+    return common(conjunction(q for q in conjuncts(p) if known.isdisjoint(a.array for a in lookups(q))) for p in read)
+
+
+def _tidied(
+    loop: Loop, read: set[int], seen: Mapping[Statement, Predicate], chosen: Collection[IndexArray]
+) -> tuple[Loop, dict[int, int], dict[int, Statement]]:
+    """The recurrence of the states in the places that are `read`, where these are in it, and the states that stay; of
+    values that it reads what is `seen`. The program itself has `chosen` the elements of some index arrays."""
     step = loop.step
     s = step_ssa(step)
     inputs = [Input(v, (), x.shape) for v, x in zip(step.states, loop.inits, strict=True)]
@@ -104,7 +146,7 @@ def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int,
     frees: dict[Var, Statement] = {}
     for v, x in [*zip(step.frees, loop.frees, strict=True), *((step.states[k], x) for k, x in constant.items())]:
         if Input(v, (), x.shape) in reached:
-            change[Input(v, (), x.shape)] = _read_inside(v, x, frees)
+            change[Input(v, (), x.shape)] = _read_inside(v, x, frees, chosen)
     inside: dict[Statement, Statement] = {}
     for x in s.statements:
         if x in reached:
@@ -112,8 +154,16 @@ def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int,
     outputs = [inside[step.outputs[k]] for k in places]
     variables = [step.states[k] for k in places]
     made = made_step(variables, tuple(frees), step.time, outputs, choices_of(inside.values()))
-    again = Loop(loop.size, made, tuple(loop.inits[k] for k in places), tuple(frees.values()))
+    values = (_hidden(x, seen[x]) if x in seen else x for x in frees.values())
+    again = Loop(loop.size, made, tuple(loop.inits[k] for k in places), tuple(values))
     return again, {k: place for place, k in enumerate(places)}, constant
+
+
+def _hidden(x: Statement, p: Predicate) -> Statement:
+    """[p] * x."""
+    own, at = own_ranges(x), tuple(Index(i.name) for i in own_indices(x))
+    there = conjunction([p, *(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True))])
+    return contraction(x.shape, tuple(own), [(x, at)], {}, there)
 
 
 def _reached(s: SSA, kept: list[Statement]) -> set[Statement]:
@@ -128,15 +178,24 @@ def _right(kept: list[Statement]) -> Outputs:
     return whole
 
 
-def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement]) -> Statement:
+def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement], chosen: Collection[IndexArray]) -> Statement:
     """What a step has in the place of the value `x` that it reads as `v`: what only moves elements moves them there."""
     if isinstance(x, Constant):
         return x
-    if isinstance(x, Contraction) and len(x.factors) == 1 and only_moves(x) and not looked_up(x):
+    if isinstance(x, Contraction) and len(x.factors) == 1 and only_moves(x) and _may_move(x, chosen):
         moved = Var(v.name, array(x.factors[0].shape, R))
-        return Contraction(x.pattern.pred, (_read_inside(moved, x.factors[0], frees),), x.summed, x.shape)
+        return Contraction(x.pattern.pred, (_read_inside(moved, x.factors[0], frees, chosen),), x.summed, x.shape)
     frees[v] = x
     return Input(v, (), x.shape)
+
+
+def _may_move(x: Contraction, chosen: Collection[IndexArray]) -> bool:
+    """Whether steps may move what `x` moves: not by what the program has `chosen`, and by other index arrays only if
+    `x` is 0 in most of its box, so that it is larger than what it is made of."""
+    arrays = looked_up(x)
+    return not arrays or (
+        not any(array in chosen for array in arrays) and bool(telling(common([support(x)]), own_ranges(x)))
+    )
 
 
 def _unchanged(x: States, init: Statement) -> Statement:

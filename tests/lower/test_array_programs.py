@@ -41,6 +41,7 @@ from tests.lower import test_ordered_groups
 from tests.support import graphs, nests
 from tests.support.documents import blocks
 from tests.support.programs import random_arguments, random_function, random_sizes
+from tests.support.promises import close
 
 
 def array_program(f: tl.Function, strict: bool = False) -> ArrayProgram:
@@ -249,6 +250,24 @@ def test_windows_whose_width_is_a_size_cost_as_much_as_is_in_them(window: str, t
         f = tl.parse(f"f({params}) = gen i:n. {e}")
         for g in (f, tl.adjoint(f)):
             assert cost(g).excess is None, f"{cost(g).excess}\n{g}\n{array_program(g)}"
+
+
+LARGER_THAN_READ = {
+    "rows that a factor has": "gen i:n + m. sum j:n. [i < m] * x[j] * A[j, i]",
+    "a few of them": "gen i:n. sum j:n. [i < 3] * x[j] * h[j, i]",
+    "two axes": "gen i:n + m, k:n + m. sum j:n. [i < m and k < m] * A[j, i] * A[j, k]",
+    "rows that conditions leave": "gen i:n. sum j:n. [i + j < m] * x[j] * sin(z[i + j])",
+}
+
+
+@pytest.mark.parametrize("name", LARGER_THAN_READ)
+def test_no_array_program_looks_beyond_what_it_reads(name: str) -> None:
+    f = tl.parse(f"f(x: [n]R, z: [m]R, A: [n][m]R, h: [n][3]R) = {LARGER_THAN_READ[name]}")
+    for g in (f, tl.adjoint(f)):
+        assert cost(g).excess is None, f"{cost(g).excess}\n{g}\n{array_program(g)}"
+        for n, m in ((0, 2), (1, 1), (5, 2), (2, 5)):
+            given = random_arguments(g, random.Random(n), {"n": n, "m": m}, exact=False)
+            assert close(tl.lower(g)(**given), tl.evaluate(g, **given), tolerance=1e-4)
 
 
 @pytest.mark.parametrize(

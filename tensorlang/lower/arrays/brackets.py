@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.cost.bounds import holds_from_1_on
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.grammar import Access, Const, Expr
 from tensorlang.language.predicates import (
     FALSE,
@@ -96,13 +97,13 @@ def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     stops: dict[Index, list[Affine]] = {}
     simple = all(isinstance(part, Access | Const) for part in factors(e))
     padded = zero_outside(ctx, plan.env, waiting, e) if simple else set()
-    for q in waiting:
+    for q in (*waiting, *of_one_index(ctx, scope, plan.domain, waiting)):
         bound = bounded_index(scope, plan.domain, q)
-        if bound is None or bound[0] not in used or q in padded:
-            plan.masks.append(q)
-        else:
+        if bound is not None and bound[0] in used and not (q in padded and _leaves_out_few(*bound, plan.domain)):
             bound_on(ctx, scope, *bound, starts, stops)
             plan.bounds.setdefault(bound[0], []).append(q)
+        elif q in waiting:
+            plan.masks.append(q)
     for i in plan.bounds:
         r = plan.domain[i]
         plan.domain[i] = ctx.integers.restricted(i, r, starts.get(i, []), stops.get(i, []), scope.fixed)
@@ -138,6 +139,36 @@ def bounded_index(scope: Scope, domain: Mapping[Index, Range], q: Predicate) -> 
         return None
     axes = [i for i in domain if q.value.coefficient(i)]
     return (axes[0], q.value) if len(axes) == 1 else None
+
+
+def of_one_index(
+    ctx: Context, scope: Scope, ranges: Mapping[Index, Range], parts: Sequence[Predicate]
+) -> list[Predicate]:
+    """What comparisons of several indices say of one of them, whatever the others are, where that leaves out more than
+    a fixed number of its values: i + j < m says i < m, of which a range of n says nothing."""
+    found: dict[Predicate, None] = {}
+    facts = [r.extent - 1 for r in ranges.values()]  # where there is no point, there is nothing to compute
+    for a in (q.value for q in parts if isinstance(q, NonNegative) and scope.is_static(q.value)):
+        inside = [i for i in ranges if a.coefficient(i)]
+        for i in inside if len(inside) > 1 else ():
+            bound = a.substitute({j: _most(a, j, ranges[j]) for j in inside if j is not i})
+            least = bound.substitute({i: _most(-bound, i, ranges[i])})
+            obvious = least.is_constant or holds_from_1_on(at_most(constant(0), least))
+            obvious = obvious or ranges[i].extent.is_constant or not all(isinstance(x, Size) for x in least.atoms)
+            if not obvious and not ctx.integers.is_nonnegative(least, facts):
+                found[at_most(constant(0), bound)] = None
+    return [q for q in found if q not in parts]
+
+
+def _most(a: Affine, i: Index, r: Range) -> Affine:
+    """The value of `i` in the range at which `a` is greatest."""
+    return r.last if a.coefficient(i) > 0 else r.start
+
+
+def _leaves_out_few(i: Index, a: Affine, domain: Mapping[Index, Range]) -> bool:
+    """Whether a >= 0, of `i` alone, holds of all but a fixed number of its values: zeros may be computed there."""
+    c = a.coefficient(i)
+    return a.substitute({i: domain[i].start if c > 0 else domain[i].last}).is_constant
 
 
 def bound_on(

@@ -25,7 +25,7 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.lower.arrays.accesses import REVERSED
-from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, solved
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, of_one_index, solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
@@ -56,7 +56,8 @@ from tensorlang.recursion import Deep, call
 
 def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
     """The array of a sum, or of one under a bracket, which is part of what the sum is over."""
-    return contract(ctx, Summation(scope, {}, (), e))
+    c = _gathered(ctx, Summation(scope, {}, (), e))
+    return contract(ctx, replace(c, parts=(*c.parts, *of_one_index(ctx, scope, c.ranges, c.parts))))
 
 
 def contract(ctx: Context, c: Summation) -> Deep[Value]:

@@ -30,7 +30,7 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
-    parser.addoption("--cases", type=int, default=1, help="of each slow test's cases run one in so many, in turns")
+    parser.addoption("--cases", type=int, default=1, help="of slow cases and tests run one in so many, in turns")
     parser.addoption("--turn", type=int, help="whose turn it is; by default the next with each commit")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")

@@ -44,6 +44,7 @@ def refused(kind: type[Exception], part: str, made: Callable[[], Any]) -> None:
     assert part in str(found.value)
 
 
+@pytest.mark.slow
 def test_a_solver_is_a_part_of_programs_under_all_of_jaxs_transformations() -> None:
     f = tl.to_jax(SOLVED)
     alike(SOLVED(MATRIX, VECTOR), solved(MATRIX, VECTOR))

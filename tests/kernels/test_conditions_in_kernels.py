@@ -232,7 +232,7 @@ RANDOM = {
 }
 
 
-@pytest.mark.parametrize("kind", one_in(2, RANDOM))
+@pytest.mark.parametrize("kind", one_in(4, RANDOM))
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_conditions_are_the_same_in_kernels_as_in_the_evaluator(target: str, kind: str) -> None:
     rng = random.Random(f"{kind} of {target}")

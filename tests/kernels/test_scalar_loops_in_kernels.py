@@ -97,7 +97,7 @@ def endless() -> dict[str, tl.Function]:
 
 
 @pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
-@pytest.mark.parametrize("name", one_in(2, ["elements", "rows", "products", "two branches"]))
+@pytest.mark.parametrize("name", one_in(4, ["elements", "rows", "products", "two branches"]))
 def test_loops_without_a_bound_run_in_kernels_where_their_values_count(name: str, target: str) -> None:
     f = endless()[name]
     adjoint = tl.adjoint(f)

@@ -34,7 +34,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(6, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(12, PROGRAMS))
 def test_what_a_condition_on_states_chooses_is_what_it_is(name: str) -> None:
     f = tl.parse(PROGRAMS[name])
     rng = np.random.default_rng(0)

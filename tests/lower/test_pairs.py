@@ -118,7 +118,7 @@ def agrees_with_dense_code(f: tl.Function, dense: Dense, n: int) -> None:
         np.testing.assert_allclose(tl.lower(g)(**given), wanted, rtol=1e-9, atol=1e-7 * n)
 
 
-@pytest.mark.parametrize("name", one_in(8, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(16, PROGRAMS))
 def test_what_runs_is_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}")
     agrees(f, 0, 1, 2, 7)
@@ -129,7 +129,7 @@ def test_what_runs_grows_with_n(name: str) -> None:
     grows_linearly(tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}"), least=2048)
 
 
-@pytest.mark.parametrize("name", SQUARES)
+@pytest.mark.parametrize("name", one_in(3, SQUARES))
 def test_gradients_of_squares_grow_with_n_and_are_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {SQUARES[name]}")
     grows_linearly(tl.adjoint(f, wrt="x"), derived=False, least=2048)

@@ -44,7 +44,7 @@ def random_program(rng: random.Random) -> str:
     return rng.choice(["gen", "gen", "sum"]) + f" i:4*n. {e}"
 
 
-@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(8, PROGRAMS))
 def test_what_runs_is_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}")
     agrees(f, 0, 1, 2, 5)

@@ -71,6 +71,7 @@ def differing(first: Any, *others: Any) -> list[str]:
     return [name for name in first for other in others if other[name] != first[name]]
 
 
+@pytest.mark.slow
 def test_derivatives_are_the_same_in_every_process() -> None:
     first = made(FEW, list(range(8)), hash_seed=0, order=0, threads=1)
     assert not differing(first, made(FEW, list(range(8)), hash_seed=4711, order=1, threads=3))

@@ -246,7 +246,7 @@ COUNTED = [name for name in STAGES if name not in ("unicode", "derivation")]
 """Unicode differs from text, and the derivation from the adjoint, by no work of their own."""
 
 
-@pytest.mark.parametrize("stage", one_in(2, COUNTED[1:] + COUNTED[:1]))
+@pytest.mark.parametrize("stage", one_in(4, COUNTED[1:] + COUNTED[:1]))
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_twice_the_program_takes_twice_the_steps(program: Callable[[int], Function], stage: str) -> None:
     lengths = (120, 40, 80, 160)

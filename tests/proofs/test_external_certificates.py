@@ -211,7 +211,7 @@ IN_LINES = [text for text in PROGRAMS if not text.startswith(("wide", "read"))]
 """Those whose adjoints have an array in a line of its own."""
 
 
-@pytest.mark.parametrize("text", one_in(4, IN_LINES), ids=lambda text: text.partition("(")[0])
+@pytest.mark.parametrize("text", one_in(8, IN_LINES), ids=lambda text: text.partition("(")[0])
 def test_adjoints_that_are_wrong_somewhere_are_never_decided(text: str) -> None:
     rng = random.Random(text)
     for change in CHANGES:
@@ -259,7 +259,7 @@ FORGED = (
 )
 
 
-@pytest.mark.parametrize("place", one_in(3, range(len(FORGED))))
+@pytest.mark.parametrize("place", one_in(6, range(len(FORGED))))
 def test_wrong_gradients_of_steps_are_not_decided(place: int) -> None:
     which, before, after = FORGED[place]
     held = genuine((*STEPS, *READ_AFTER)[which])

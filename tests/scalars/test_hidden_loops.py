@@ -87,7 +87,7 @@ def test_what_is_hidden_makes_no_trip_and_values_and_derivatives_are_right(name:
         assert trips and max(trips) > 0
 
 
-@pytest.mark.parametrize("name", one_in(2, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(6, PROGRAMS))
 def test_hidden_loops_under_jit_vmap_and_second_derivatives(name: str) -> None:
     f = program(name)
     g = tl.to_jax(f)

@@ -56,7 +56,7 @@ def arrays(value: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("sizes", [SIZES[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SIZES[1:])], ids=str)
-@pytest.mark.parametrize("name", one_in(2, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(4, PROGRAMS))
 def test_a_hessian_is_the_same_in_all_layouts(name: str, sizes: dict[str, int]) -> None:
     f = tl.parse(PROGRAMS[name])
     given = arguments(f, sizes)

@@ -15,14 +15,15 @@ def one_in(share: int, cases: Iterable[Any]) -> list[Any]:
 
 
 def in_turns(items: Iterable[pytest.Item], share: int, turn: int) -> list[pytest.Item]:
-    """All but the slow cases of one test whose turn it is not: one in `share` is run, each in one turn of so many."""
+    """All that is quick, and one in `share` of the slow cases of each test, and of the slow tests without cases of
+    each file: each in one turn of so many."""
     number: Counter[str] = Counter()
 
     def is_next(item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") is None or not hasattr(item, "callspec"):
+        if item.get_closest_marker("slow") is None:
             return True
-        test = item.nodeid.partition("[")[0]
-        number[test] += 1
-        return (number[test] - 1 - turn) % share == 0
+        alike = item.nodeid.partition("[" if hasattr(item, "callspec") else "::")[0]
+        number[alike] += 1
+        return (number[alike] + len(alike) - turn) % share == 0  # files of one such test take different turns
 
     return [item for item in items if is_next(item)]

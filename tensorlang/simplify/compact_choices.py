@@ -9,7 +9,7 @@
     C = gen i, j. [p] * (X[j] < Y[j])                       ->  C' = gen j. [exists i. p] * (X[j] < Y[j]);
                                                                 C[b, c] is C'[c]
     C = gen i, j. [a <= j - i <= b] * (X[j] < Y[i])        ->  C' = gen i, d:b - a + 1. X[i + d + a] < Y[i];
-                                                                C[b, c] is C'[b, c - b - a]
+                                                                C[b, c] is C'[b, c - b - a]; and so with argmax
 
 Two that choose or compare the same are one. Elements are only looked up where the guard holds, so those that remain are
 all that are ever read.
@@ -99,17 +99,7 @@ _Made = tuple[Defining, Element]
 
 
 def _compacted(x: Defining) -> _Made | None:
-    return _alike(x) or _thin(x) if isinstance(x, Comparison) else _forced(x) or _idle(x) or _window(x)
-
-
-def _forced(x: Selection) -> _Made | None:
-    """The first law."""
-    *own, _ = own_indices(x.operand)
-    ranges = own_ranges(x.operand)
-    equalities = conjunction(q for q in conjuncts(x.guard) if isinstance(q, Equal))
-    solution = solve(equalities, {i: ranges[i] for i in reversed(own)}, {})
-    values: dict[Atom, Affine] = {i: a for i, a in solution.values.items() if i in own}
-    return _in_terms_of(x, values, x.guard) if values else None
+    return _alike(x) or _thin(x) if isinstance(x, Comparison) else _thin(x) or _idle(x) or _window(x)
 
 
 def _idle(x: Selection) -> _Made | None:
@@ -146,20 +136,31 @@ def _alike(x: Comparison) -> _Made | None:
     return y, Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(map(atom_affine, left)))))
 
 
-def _thin(x: Comparison) -> _Made | None:
-    """The fifth law: as statements are (`compact`)."""
+def _thin(x: Defining) -> _Made | None:
+    """The first and the fifth law: as statements are (`compact`)."""
     found = chart(x, conjuncts(x.guard))
     if found is None:
         return None
-    ranges = own_ranges(x)
+    ranges, new = own_ranges(x), tuple(found.axes)
     values: dict[Atom, Affine] = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
     inside = [in_range(a, ranges[i], found.axes) for i, a in found.at.items()]
     guard = simplify_in(conjunction([substitute(x.guard, values), *inside]), found.axes)
-    read = tuple(Index(i.name) for i in ranges)
-    places = [equal(atom_affine(j), found.at[i]) for i, j in zip(ranges, read, strict=True)]
-    new, shape = tuple(found.axes), tuple(found.axes.values())
-    sides = [contraction(shape, new, [(y, read)], {}, conjunction([*places, guard])) for y in (x.left, x.right)]
-    y = comparison(x.op, renamed(guard, new, axes(0, len(new))), sides[0], sides[1], x.array.name)
+    further = {} if isinstance(x, Comparison) else dict([list(own_ranges(x.operand).items())[-1]])
+    every = {**found.axes, **further}
+    numbers = axes(0, len(every))
+
+    def read(y: Statement, p: Predicate) -> Statement:
+        at = tuple(Index(i.name) for i in (*ranges, *further))
+        where = [found.at.get(i, atom_affine(i)) for i in (*ranges, *further)]
+        places = [equal(atom_affine(j), a) for j, a in zip(at, where, strict=True)]
+        return contraction(tuple(every.values()), tuple(every), [(y, at)], {}, conjunction([*places, guard, p]))
+
+    there = renamed(guard, new, numbers[: len(new)])
+    if isinstance(x, Comparison):
+        y: Defining = comparison(x.op, there, read(x.left, TRUE), read(x.right, TRUE), x.array.name)
+    else:
+        pred = substitute(x.pred, values)
+        y = selection(x.sign, there, renamed(pred, tuple(every), numbers), read(x.operand, pred), x.array.name)
     at = conjunction(equal(atom_affine(i), a) for i, a in found.at.items())
     back = solve(at, {i: n for i, n in found.axes.items() if i not in ranges}, ranges).values
     return y, Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(back.get(i, atom_affine(i)) for i in new))))

@@ -61,14 +61,14 @@ def on_supports(s: SSA) -> SSA:
 
 
 def with_supports(s: SSA) -> tuple[SSA, Supports]:
-    """The same, and where its statements may be other than 0."""
+    """The same, and where its statements, and those of `s`, may be other than 0."""
     new: dict[Statement, Statement] = {}
     outside: dict[Statement, Predicate] = {}
     chosen = selections(s.statements).keys()
     for x in s.statements:
         made, support = _restricted(with_operands(x, new), outside, chosen)
         new[x] = made
-        outside[made] = support
+        outside[x] = outside[made] = support
     return renewed(s, new), outside
 
 

@@ -126,6 +126,9 @@ AT_DATA = {
         gen i:n. sum j:n. (if b[i, j] > 0 then b[i, j] else 0) * y[j]""",
     "a mask that comes last": """let b = gen i:n, j:n. x[i] * y[j] in
         gen i:n. sum j:n. [t[i] - 2 <= j <= t[i]] * (if b[i, j] > 0 then sin(b[i, j]) else y[j])""",
+    "greatest values at each": "gen i:n. sum j:n. [i - 1 <= j <= i + 1] * max k:n where k < 3. x[k] * y[i] * y[j]",
+    "greatest values near each": """gen i:n. sum j:n. [i - 1 <= j <= i + 1] *
+        max k:n where j <= k <= j + 1. sin(x[k] * y[i] * y[j])""",
     "a band": """let b = gen i:n, j:n. [i - 1 <= j <= i + 1] * (x[i] * y[j]) in
         gen i:n. sum j:n. sin(b[t[i], j]) * y[j]""",
 }

@@ -43,6 +43,9 @@ from tensorlang.lower.arrays.values import Value, apply, integer
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import unanswered
 
+_FEW = 8
+"""Points of up to so many are asked each, by a loop as well."""
+
 
 def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
     """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
@@ -59,7 +62,8 @@ def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
     if abstract is None:
         return None
     asking = {i for a in keys.axes for i in a.substitute(scope.env).free if not isinstance(i, Size)}
-    if len(keys.axes) > len(asking) and asking <= scope.domain.keys() and not relations(p):
+    few = all(n.is_constant and n.constant <= _FEW for n in binders.values())
+    if len(keys.axes) > len(asking) and (few or asking <= scope.domain.keys()) and not relations(p):
         return None
     bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
     domain = {u: ctx.integers.between(low, high, scope.fixed) for u, (low, high) in bounds.items()}

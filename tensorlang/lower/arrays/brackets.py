@@ -39,15 +39,16 @@ Compute = Callable[[Scope], Deep[Value]]
 
 def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
     """The array of [p] * e."""
-    return guarded(ctx, scope, p, e, lambda inner: ctx.value(e, inner))
+    return guarded(ctx, scope, p, e, lambda inner: ctx.value(e, inner), summed=False)
 
 
-def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
-    """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or of a sum of it."""
-    v: Value | None = yield from call(banded(ctx, scope, p, e, lambda inner: guarded(ctx, inner, p, e, compute)))
+def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute, summed: bool = True) -> Deep[Value]:
+    """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or if `summed` of a sum."""
+    again = lambda inner: guarded(ctx, inner, p, e, compute, summed)
+    v: Value | None = yield from call(banded(ctx, scope, p, e, again))
     if v is not None:
         return v
-    plan = _plan(ctx, scope, p, e)
+    plan = _plan(ctx, scope, p, e, summed)
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
@@ -79,7 +80,7 @@ class _Plan:
     bounds: dict[Index, list[Predicate]] = field(default_factory=dict)
 
 
-def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
+def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr, summed: bool) -> _Plan:
     plan = _Plan(dict(scope.domain), dict(scope.env))
     waiting = undecided_conditions(ctx, scope, conjuncts(substitute(p, scope.env)))
     while (found := _determined(ctx, scope, plan, waiting, e)) is not None:
@@ -99,7 +100,8 @@ def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     padded = zero_outside(ctx, plan.env, waiting, e) if simple else set()
     for q in (*waiting, *of_one_index(ctx, scope, plan.domain, waiting)):
         bound = bounded_index(scope, plan.domain, q)
-        if bound is not None and bound[0] in used and not (q in padded and _leaves_out_few(*bound, plan.domain)):
+        zeros = q in padded and (not summed or (bound is not None and _leaves_out_few(*bound, plan.domain)))
+        if bound is not None and bound[0] in used and not zeros:
             bound_on(ctx, scope, *bound, starts, stops)
             plan.bounds.setdefault(bound[0], []).append(q)
         elif q in waiting:

@@ -44,7 +44,7 @@ from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import unanswered
 
 _FEW = 8
-"""Points of up to so many are asked each, by a loop as well."""
+"""Up to this number of points, each is asked, by a loop as well."""
 
 
 def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:

@@ -292,7 +292,7 @@ def _hoisted(ctx: Context, c: Summation, outer: Sequence[Predicate]) -> Deep[Val
     def compute(inner: Scope) -> Deep[Value]:
         return contract(ctx, replace(rest, scope=inner)) if c.summed else ctx.value(c.body, inner)
 
-    return guarded(ctx, c.scope, conjunction(outer), c.body, compute)
+    return guarded(ctx, c.scope, conjunction(outer), c.body, compute, summed=bool(c.summed))
 
 
 def _terms(ctx: Context, c: Summation) -> Add | WhyNot:

@@ -52,6 +52,7 @@ def test_a_term_is_selected_where_its_whole_condition_holds(body: str) -> None:
     agrees(tl.parse(f"f(x: [n]R, y: [n]R) = {body}"), 1, 2, 3, 4, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Cholesky", "triangular solve"])
 def test_a_gradient_of_an_elimination_takes_no_more_operations_than_that_of_jax(name: str) -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == name)

@@ -303,6 +303,7 @@ def documented() -> dict[str, tl.Function]:
     return found
 
 
+@pytest.mark.slow
 def test_no_array_program_of_a_page_grows_faster_than_the_model() -> None:
     programs = documented()
     assert len(programs) > 10

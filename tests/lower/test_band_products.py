@@ -112,6 +112,7 @@ def test_attention_through_a_window_is_made_of_products_of_blocks_and_their_adjo
         assert "max j:40" in str(tl.simplify(f)), "the greatest is looked for in the window alone"
 
 
+@pytest.mark.slow
 def test_attention_through_a_window_is_that_of_the_mask() -> None:
     def masked(q: Any, k: Any, v: Any) -> Any:
         ahead = np.arange(len(q))[:, None] - np.arange(len(q))

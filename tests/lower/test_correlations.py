@@ -132,6 +132,7 @@ def reference(x: np.ndarray, w: np.ndarray, at: list[tuple[int, int, int, int]])
     return y
 
 
+@pytest.mark.slow
 def test_correlations_are_right_whatever_the_thresholds_and_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, numbers = random.Random(0), np.random.default_rng(0)
     for _ in range(30):

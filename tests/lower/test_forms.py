@@ -48,6 +48,7 @@ def repeated(name: str, count: int) -> tl.Function:
     return tl.parse(head + blocks + tail.format(a=count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, BLOCKS))
 def test_repeated_blocks_are_what_they_are(name: str) -> None:
     f = repeated(name, 3)

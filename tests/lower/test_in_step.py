@@ -112,6 +112,7 @@ def test_an_adjoint_keeps_no_more_than_that_of_jax(name: str) -> None:
     assert count(tl.lower(g), *x).operations < count(theirs, *x).operations
 
 
+@pytest.mark.slow
 def test_a_gradient_of_linear_attention_is_right_again_differentiated_and_for_many() -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == "linear attention")
     f = tl.parse(program.text)

@@ -389,6 +389,7 @@ def test_a_shared_graph_takes_linear_time() -> None:
     assert len(lower(Function("f", (x, y), sums([(i, atom_affine(n))], e))).source) < 9000
 
 
+@pytest.mark.slow
 def test_deep_expressions_and_long_programs_become_source_that_python_accepts() -> None:
     x = Var("x", R)
     right = left = x

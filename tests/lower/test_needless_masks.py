@@ -77,6 +77,7 @@ def test_what_was_hidden_has_no_influence(term: str, sizes: tuple[int, int]) -> 
     np.testing.assert_allclose(tl.lower(f, strict=True)(x, y, z), wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_steps_of_runge_and_kutta_backwards_ask_nothing_of_the_time() -> None:
     assert asked(tl.grad(tl.parse(_ODE), "x")) == 0
     sums = tl.lower(tl.grad(tl.parse(_ODE), "x")).source.partition("def ode_grad_rest1")[2]

@@ -81,6 +81,7 @@ def test_an_adjoint_of_an_elimination_keeps_the_columns_that_it_reads() -> None:
     assert bytes_needed(tl.lower(g), *x) < bytes_needed(jax.grad(program.jax), *x) / 4
 
 
+@pytest.mark.slow
 def test_an_adjoint_keeps_a_row_and_a_column_where_it_reads_both() -> None:
     f = tl.parse("""
       det(A: [n][n]R) =

@@ -94,6 +94,7 @@ def test_what_is_stored_saves_work(program: str, wanted: tuple[str, ...]) -> Non
     assert tuple(name for name in ("y", "a", "b") if f"    {name} = _stored(" in source) == wanted
 
 
+@pytest.mark.slow
 def test_steps_store_only_what_saves_much() -> None:
     # a call more in each step costs more than some operations for each element
     gradient = adjoint(parse(_ODE), "x")

@@ -50,6 +50,7 @@ def temporary(f: tl.Function, store: str, given: list[Any]) -> int:
     return int(compiled.memory_analysis().temp_size_in_bytes)
 
 
+@pytest.mark.slow
 def test_less_is_kept_by_each_store_than_by_the_one_before() -> None:
     f = tl.parse("f(u: [T][n]R, h: [n]R) = let s = fold t:T with s = h. gen i:n. sin(u[t, i] * s[i] * s[i]) in s")
     g = tl.adjoint(f)
@@ -87,6 +88,7 @@ def test_a_sum_over_the_time_is_added_up_window_by_window() -> None:
     assert "computed again" in str(tl.lower(g, store="sqrt").explain())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES[1:])
 def test_a_store_is_taken_by_derivatives_under_jax(store: str) -> None:
     f = tl.parse(PROGRAMS["rnn"])

@@ -286,6 +286,7 @@ def test_double_precision_is_kept_and_a_python_number_does_not_ask_for_it(loss: 
         assert jax.grad(scaled)(X, np.float64(2)).dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_what_has_no_elements_has_no_derivative_whatever_its_size() -> None:
     tail = tl.parse(
         "tail(x: [n]R, w: R) = let y = gen i:n - 3. exp(w * x[i + 3]) in (y, (sum i:n - 3. y[i]^2) + w * w)"

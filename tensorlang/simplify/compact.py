@@ -322,7 +322,9 @@ def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
         ends = [value + a for a in bounds if a.coefficient(j) == -1]
         lows, ends = ([a for a in side if j not in a.free] for side in (lows, ends))
         widths = [(b - a + 1, a) for a in lows for b in ends if (b - a).is_constant]
-        found.extend((max(w.constant, 0), j, a) for w, a in widths if not n.is_constant or w.constant < n.constant)
+        if n.is_constant:  # one that loses the same few values everywhere stays
+            widths = [(w, a) for w, a in widths if w.constant < n.constant and not a.is_constant]
+        found.extend((max(w.constant, 0), j, a) for w, a in widths)
     if not found:
         return None
     width, j, low = min(found, key=lambda chart: chart[0])

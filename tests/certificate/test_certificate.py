@@ -223,6 +223,7 @@ def test_the_checker_of_a_wheel_finds_and_checks_without_the_repository(
         monkeypatch.delitem(sys.modules, name)
 
 
+@pytest.mark.slow
 def test_a_formula_that_takes_long_to_find_is_left_out() -> None:
     mask = "[2 * j + 3 * k <= i and i <= 5 * j + k]"
     f = tl.parse(f"f(x: [n]R, y: [m]R) = gen i:n. sum j:m, k:m. {mask} * x[i] * y[j] * y[k]")

@@ -71,6 +71,7 @@ def test_its_text_is_the_program_and_its_cost_is_as_declared() -> None:
     assert tl.cost_polynomial(read)(n=7) == tl.cost(read, n=7)
 
 
+@pytest.mark.slow
 def test_a_fourier_transform_gives_a_pair() -> None:
     def spectrum(x: tl.R[n]):  # type: ignore[no-untyped-def, valid-type]
         re, im = fft(x, tl.gen(n, lambda i: 0.0))
@@ -159,6 +160,7 @@ def test_calls_read_lookups_relations_and_extrema_and_stand_at_indices() -> None
     assert str(tl.jacobian(tl.parse("h(x: [n]R) = sines(x)"))).endswith("gen i:n, j:n. [i = j] * cos(x[i])")
 
 
+@pytest.mark.slow
 def test_a_program_with_a_declared_adjoint_is_differentiated_by_it() -> None:
     f = tl.parse("normal(x: [n]R) = let e = gen i:n. exp(x[i]) in let s = sum i:n. e[i] in gen i:n. e[i] / s")
 

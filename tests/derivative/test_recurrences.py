@@ -259,6 +259,7 @@ def test_value_and_gradient_share_one_recurrence() -> None:
     assert str(tl.value_and_grad(f)).count(" t:T with") == 1
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_those_of_jax() -> None:
     f = tl.parse(PROGRAMS["rnn"])
     with jax.enable_x64(True):
@@ -373,6 +374,7 @@ def test_until_keeps_the_state_from_the_first_time_at_which_a_condition_on_it_ho
             assert_close(f(2.0, w), wanted)
 
 
+@pytest.mark.slow
 def test_until_is_asked_of_several_states_and_in_python_and_under_jax() -> None:
     T, n = tl.sizes("T n")
 

@@ -84,6 +84,7 @@ def test_where_no_support_is_proved_the_derivation_says_that_the_cost_is_only_co
     assert "6.R1 recurrence, on all of its states: its cost is counted" in str(tl.derive(f))
 
 
+@pytest.mark.slow
 def test_supports_that_data_change_at_every_step_are_given_up_early() -> None:
     text = (
         "f(c: R, k: [T]idx(n + 1)) = fold t:T with s = gen i:n + 1. 0. "

@@ -205,6 +205,7 @@ def test_programs_that_need_what_they_do_are_fine(f: Any) -> None:
     assert not report.findings, str(report)
 
 
+@pytest.mark.slow
 def test_functions_that_a_module_marks_are_tests(pytester: pytest.Pytester) -> None:
     marked = 'import pytest\npytestmark = pytest.mark.cheap_gradients(scaled="n, n n", dense="n n, m n")\n'
     pytester.makepyfile(marked + MODEL)

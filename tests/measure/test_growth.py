@@ -107,6 +107,7 @@ def agrees_with_the_evaluator(f: tl.Function, gradient: tl.Function, sizes: dict
         assert close(tl.lower(program)(**given, m=sizes["m"]), expected, 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", one_in(8, range(8)))
 def test_gradients_on_graphs_grow_no_faster_than_their_programs(chunk: int) -> None:
     for seed, f, gradient in programs(25 * chunk, 25 * chunk + 25):

@@ -36,6 +36,7 @@ def counted(sent: list[Any]) -> Counter[tuple[str, tuple[str, ...], int]]:
     return Counter((kind, tuple(along), size) for kind, along, size in sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_devices_together_compute_what_one_does(name: str, ran: dict[str, Any]) -> None:
     assert ran[name]["error"] < 1e-5
@@ -99,6 +100,7 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 def test_lowered_programs_take_arrays_as_they_lie() -> None:
     assert on_devices("-c", AS_THEY_ARE) == "ok\n"
 

@@ -579,6 +579,7 @@ def link_step(title: str | None) -> int:
     return int(str(title).split()[3])
 
 
+@pytest.mark.slow
 def test_the_page_evaluates_costs_at_the_sizes_of_its_reader(browser: Any, tmp_path: Path) -> None:
     thirds = tl.parse("f(x: [n]R) = gen i:n. [i % 3 = 1] * x[i] * x[i]")
     triangle = tl.parse("f(x: [n]R, y: [m]R) = sum i:n, j:m. [j <= 2*i] * x[i] * y[j]")

@@ -45,6 +45,7 @@ def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: py
         assert printed == said
 
 
+@pytest.mark.slow
 def test_the_readmes_shell_commands_exist() -> None:
     lines = [line for block in blocks(README, "sh") for line in block.splitlines() if line.startswith("tensorlang ")]
     commands = {line.split()[1] for line in lines}

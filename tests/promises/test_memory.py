@@ -60,6 +60,7 @@ def test_every_memory_is_bounded() -> None:
         assert holds_one or cache.__name__ in BY_PLACE if size is None else size <= MOST, cache.__wrapped__
 
 
+@pytest.mark.slow
 def test_programs_leave_nothing_but_what_is_remembered() -> None:
     work(100_000, 20)
     clear_caches()

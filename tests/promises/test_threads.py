@@ -163,6 +163,7 @@ def results(seed: int) -> list[str]:
     return [text, str(g), str(tl.lower(g).source)]
 
 
+@pytest.mark.slow
 def test_threads_derive_and_lower_what_one_thread_does() -> None:
     for seed in range(0, 40):
         first, *others = at_once(lambda _, seed=seed: results(seed))  # type: ignore[misc]

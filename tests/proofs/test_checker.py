@@ -77,6 +77,7 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
     assert check(certify(f).to_json()).decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [21, pytest.param(13, marks=pytest.mark.slow)])
 def test_elements_that_are_read_where_other_conditions_hold_are_in_bounds(seed: int) -> None:
     assert check(certify(tl.parse(random_nest(random.Random(seed)).text)).to_json()).samples
@@ -317,6 +318,7 @@ WEIRD = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_whatever_a_file_holds_the_answer_is_no_traceback(data: Any) -> None:

@@ -58,6 +58,7 @@ def real_code() -> dict[str, Code]:
     return {code.name: code for code in codes}
 
 
+@pytest.mark.slow
 def test_derivatives_of_all_functions_of_real_code_are_decided_on_every_path() -> None:
     found: Counter[tuple[str, bool, str | None]] = Counter()
     for code in real_code().values():
@@ -308,6 +309,7 @@ def attacked(many: int, seed: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_derivative_that_was_changed_is_decided_if_it_is_another_one() -> None:
     found = attacked(25, 1)
     assert found["refused"] > 8 and found["decided"] > 0

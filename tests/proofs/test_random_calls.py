@@ -112,6 +112,7 @@ def tried(seeds: Iterable[int]) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_random_programs_with_calls_are_right_and_their_certificates_decided() -> None:
     found = tried((0, 1, 7))
     assert found["decided"] == found["programs"] == 3

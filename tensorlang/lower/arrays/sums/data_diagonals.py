@@ -47,12 +47,14 @@ def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
 
 
 def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
-    """How many values conditions leave a difference that ties a summed index to an axis of the result by data."""
+    """How many values conditions leave a difference that ties a summed index to an axis of the result, or to another
+    summed index, by data."""
     for p, q in combinations([q for q in c.parts if isinstance(q, NonNegative)], 2):
         last, a = p.value + q.value, p.value
         if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
             continue
-        if c.scope.axes(a) and not c.summed.keys().isdisjoint(a.free):
+        summed = [s for s in c.summed if s in a.free]
+        if len(summed) > 1 or (summed and c.scope.axes(a)):
             yield last.constant + 1, (p, q)
 
 

@@ -1,6 +1,6 @@
 """Simplification of tensor SSA, and reading it back as a program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from inspect import signature
 from typing import ParamSpec
@@ -8,10 +8,10 @@ from weakref import WeakSet
 
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
-from tensorlang.language.affine import Size
+from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
-from tensorlang.language.grammar import Bracket, Expr
+from tensorlang.language.grammar import Add, Bracket, Expr
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
@@ -28,6 +28,7 @@ from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.hoist import hoist
+from tensorlang.simplify.listed import at_listed_places
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
 from tensorlang.simplify.recurrences import tidy_recurrences
@@ -35,7 +36,7 @@ from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
-__all__ = ["is_simple", "on_disk", "passes", "read_simplified", "simplify", "simplify_ssa", "taken_in_cases"]
+__all__ = ["is_simple", "on_disk", "other_forms", "passes", "read_simplified", "simplify", "simplify_ssa"]
 
 P = ParamSpec("P")
 
@@ -129,26 +130,41 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     return s
 
 
-def taken_in_cases(f: Function) -> Function:
-    """`f`, which is simplified, with what is under alternatives of few points each taken apart; as cheap as `f`.
+def other_forms(f: Function) -> Iterator[Function]:
+    """Forms of `f`, which is simplified, of which code may be cheaper: with what is under alternatives of few points
+    each taken apart; and with what is read at places that data list made there.
 
-    A program with recurrences is left as it is: their steps, and what is between them, are taken apart each alone.
+    A program with recurrences has none: their steps, and what is between them, have each alone.
     """
-    if not _has_alternatives(f) or has_recurrences(f):
-        return f
+    if has_recurrences(f):
+        return
+    forms = [f]
+    if _has_alternatives(f):
+        forms += _in_form(f, in_cases)
+    yield from forms[1:]
+    if any(isinstance(p, IndexArray) for p in f.params):
+        for form in forms:
+            yield from _in_form(form, lambda s: s if (t := at_listed_places(s)) is s else simplify_ssa(t))
+
+
+def _in_form(f: Function, change: Callable[[SSA], SSA]) -> Iterator[Function]:
     s = tidy(normal_ssa(f))
-    t = in_cases(s)
-    if t.statements == s.statements:
-        return f
-    made = derived(read_back(t), f)
-    _simple.add(made.body)
-    return made
+    t = change(s)
+    if t.statements != s.statements:
+        made = derived(read_back(t), f)
+        _simple.add(made.body)
+        yield made
 
 
 def _has_alternatives(f: Function) -> bool:
-    """Whether `f` says somewhere that one condition holds or another one."""
-    brackets = (e.pred for e in postorder(f.body) if isinstance(e, Bracket))
-    return any(isinstance(q, Or) for p in brackets for q in conjuncts(p))
+    """Whether `f` says somewhere that one condition holds or another one, or adds up what is under two."""
+    for e in postorder(f.body):
+        match e:
+            case Bracket(p, _) if any(isinstance(q, Or) for q in conjuncts(p)):
+                return True
+            case Add(Bracket(), Bracket(), _):
+                return True
+    return False
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:

@@ -2,6 +2,8 @@
 
     Y = gen i, j. [i - 2 <= j <= i + 2 or j < 2] * e
         ->  Y = gen i, j. [i - 2 <= j <= i + 2] * e + [j < 2 and j + 2 < i] * e
+    Y = gen i, j. [i - 2 <= j <= i + 2] * e + [j < 2] * d
+        ->  Y = gen i, j. [i - 2 <= j <= i + 2] * (e + [j < 2] * d) + [j < 2 and j + 2 < i] * d
     X = gen i. sum j. Y[i, j] * z[j]  ->  X as the sum of both parts of Y
 
 Each alternative fixes the number of values that some index has, given the others: those of a window, or a few columns.
@@ -28,6 +30,7 @@ from tensorlang.language.predicates import (
     Predicate,
     conjunction,
     conjuncts,
+    disjunction,
     equal,
     free_atoms,
     lookups,
@@ -96,9 +99,9 @@ def _parts(
                 (q, Map(q, f, tuple(_read(y, q, own, new, parts) for y in arguments), shape)) for q in cases
             ]
             return addition([Term(1, q, y) for q, y in found], shape), found
-        case Addition(terms, shape):
-            return _apart(x, new, parts) if any(t.operand in parts for t in terms) else None
-        case Contraction() if not only_moves(x):
+        case Addition(terms, _):
+            return _apart(x, new, parts) if any(t.operand in parts for t in terms) else _united(x, new)
+        case Contraction() if not only_moves(x) or x.factors[0] in parts:
             return _product(x, new, parts)
         case _:
             return None
@@ -121,6 +124,19 @@ def _apart(
         for k, q in enumerate(cases)
     ]
     return addition(terms, x.shape), found
+
+
+def _united(x: Addition, new: Mapping[Statement, Statement]) -> tuple[Statement, Parts] | None:
+    """An addition in parts in which different ones of its terms are there."""
+    there = disjunction(conjunction([t.pred, support(t.operand)]) for t in x.terms)
+    cases = _cases(there, _binders(own_ranges(x)))
+    if len(cases) < 2:
+        return None
+    found: list[tuple[Predicate, Statement]] = []
+    for q in cases:
+        terms = [Term(t.sign, conjunction([t.pred, q]), new[t.operand]) for t in x.terms]
+        found.append((q, addition(terms, x.shape)))
+    return addition([Term(1, q, y) for q, y in found], x.shape), found
 
 
 def _product(

@@ -45,6 +45,7 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
+    selection,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
@@ -82,7 +83,7 @@ def narrow(s: SSA) -> SSA:
     parts: dict[Statement, list[_Part]] = {}
     for x in reversed(s.statements):
         if isinstance(x, Defining):
-            reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison) else TRUE
+            reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison | Selection) else TRUE
         demanded = reads.pop(x, {})
         groups = _groups(x, demanded)
         parts[x] = []
@@ -101,7 +102,7 @@ def narrow(s: SSA) -> SSA:
         for part in parts[x]:
             given = [made[chosen[(part, k), y]] for k, y in enumerate(operands(x))]
             made[part] = y = looking_up(_restricted(part, given), stored)
-            if isinstance(x, Comparison) and isinstance(y, Comparison) and y.array is not x.array:
+            if isinstance(x, Defining) and isinstance(y, Defining) and y.array is not x.array:
                 own = own_indices(x)
                 stored[x.array] = Element(own, atom_affine(Lookup(y.array, tuple(map(atom_affine, own)))))
     names: dict[Statement, str] = {}
@@ -117,7 +118,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
-    if isinstance(x, Input | Constant | Selection) or any(p is TRUE for p in demanded.values()):
+    if isinstance(x, Input | Constant) or any(p is TRUE for p in demanded.values()):
         return whole
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
@@ -133,7 +134,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
             break
     if is_index_only(x):
         return groups
-    known = conjunction([x.guard if isinstance(x, Comparison) else support(x), ranges_predicate(ranges)])
+    known = conjunction([x.guard if isinstance(x, Defining) else support(x), ranges_predicate(ranges)])
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
@@ -166,7 +167,7 @@ def _reads(
             both = simplify_in(conjunction([p, where]), own_ranges(x))
             return [(y, both) for y in arguments]
         case Selection(_, _, guard, p, operand):
-            return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
+            return [(operand, simplify_in(conjunction([guard, p, where]), own_ranges(operand)))]
         case Comparison(_, _, guard, left, right):
             guard = simplify_in(conjunction([guard, where]), own_ranges(x))
             return [(left, guard), (right, guard)]
@@ -207,7 +208,9 @@ def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
         case Contraction(q, _, summed, shape):
             return Contraction(conjunction([q, p]), given, summed, shape)
         case Selection(array, sign, guard, q, _):
-            return Selection(array, sign, guard, q, given[0])
+            if p is TRUE:
+                return Selection(array, sign, guard, q, given[0])
+            return selection(sign, simplify_in(conjunction([guard, p]), own_ranges(x)), q, given[0], array.name)
         case Comparison(array, op, guard, _, _):
             if p is TRUE:
                 return Comparison(array, op, guard, *given)

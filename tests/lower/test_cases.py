@@ -33,6 +33,8 @@ PROGRAMS = {
     "an array": f"let b = gen i:n, j:n. [{NEAR}] * sin(x[i] * y[j]) in gen i:n. sum j:n. b[i, j] * y[j]",
     "a sum of readers": f"""let b = gen i:n, j:n. [{NEAR}] * sin(x[i] * y[j]) in
         gen i:n. sum j:n. b[i, j]^2 * y[j] + b[i, j] * exp(b[i, j])""",
+    "a function of a sum": """let b = gen i:n, j:n. [i - 2 <= j <= i] * sin(x[i] * y[j]) in
+        let c = gen i:n, j:n. [j < 2] * y[j] in gen i:n. sum j:n. sin(b[i, j] + c[j, i]) * y[j]""",
     "what is read of an array": f"""let b = gen i:n, j:n. sin(x[i] * y[j]) in
         gen i:n. sum j:n. [{NEAR}] * b[i, j]""",
     "softmax": """gen i:n. (sum j:n. [i - 2 <= j <= i or j < 2] * exp(x[i] * y[j]) * y[j])

@@ -129,6 +129,12 @@ AT_DATA = {
     "greatest values at each": "gen i:n. sum j:n. [i - 1 <= j <= i + 1] * max k:n where k < 3. x[k] * y[i] * y[j]",
     "greatest values near each": """gen i:n. sum j:n. [i - 1 <= j <= i + 1] *
         max k:n where j <= k <= j + 1. sin(x[k] * y[i] * y[j])""",
+    "greatest values added up": """gen k:n. sum i:n. [s[k] - 1 <= i <= s[k]] *
+        max j:n where t[i] - 2 <= j <= t[i]. x[i] * y[j]""",
+    "greatest of the greatest": """let b = gen i:n, j:n. [t[i] - 2 <= j <= t[i]] * sin(x[i] * y[j]) in
+        gen k:n. max i:n where s[k] - 1 <= i <= s[k]. max j:n where t[i] - 2 <= j <= t[i]. b[i, j]""",
+    "a function of a sum": """let b = gen i:n, j:n. [t[i] - 2 <= j <= t[i]] * x[i] * y[j] in
+        let c = gen i:n, j:n. [s[i] - 2 <= j <= s[i]] * x[j] in gen i:n. sum j:n. sin(b[i, j] + c[i, j]) * y[j]""",
     "a band": """let b = gen i:n, j:n. [i - 1 <= j <= i + 1] * (x[i] * y[j]) in
         gen i:n. sum j:n. sin(b[t[i], j]) * y[j]""",
 }

@@ -21,6 +21,8 @@ EXAMPLES = {
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
     "one point or another": "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. sum j:n. [j = k[i] or j = l[i]] * x[j]",
     "separate": "f(p: [n]idx(m), x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and p[k] = p[i]] * x[j] * y[k]",
+    "few points of segments": "f(y: [n]idx(m), a: [q]idx(n), x: [n]R) = "
+    "gen k:m. sum i:q, j:n. [k = y[j] and a[i] - 2 <= j <= a[i]] * x[j]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
     "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and q[j] = q[i]] * x[j]",

@@ -48,7 +48,12 @@ BODIES = (
     "let b = gen i:n, j:n. [P] * E in gen i:n. b[i, i] + b[i, t[i]] + sum k:n. b[t[i], k] * z[k]",
     "let b = gen i:n, j:n. [P] * exp(0.1 * E) in gen i:n. (sum j:n. b[i, j] * z[j]) / (1 + sum j:n. b[i, j])",
     "let m = gen i:n. max j:n where P. E in gen i:n. sum j:n. [P] * exp(0.1 * (E - m[i])) * z[j]",
+    "gen k:n. sum i:n. [R] * max j:n where P. E",
+    "let m = gen i:n, k:n. max j:n where P. E * x[k] in gen i:n. sum j:n. [Q] * m[i, j]",
     "let b = gen i:n, j:n. E in gen i:n. sum j:n. [P] * b[i, j] * sin(b[i, j])",
+    """let b = gen i:n, j:n. [P] * E in let c = gen i:n, j:n. [Q] * y[j] in
+        gen i:n. sum j:n. sin(b[i, j] + c[i, j]) * z[j]""",
+    "let b = gen i:n, j:n. [P] * E in let c = gen i:n, j:n. [Q] * x[i] in sum i:n, j:n. (b[i, j] - c[j, i])^2",
     "fold k:3 with h = z. gen i:n. 0.1 * sum j:n. [P] * E * sin(h[i] * h[j])",
     "let h = scan k:2 with h = x. gen i:n. 0.5 * h[i] + sum j:n. [P] * E * h[j] in gen i:n. h[1, i] * h[0, i]",
 )
@@ -66,5 +71,10 @@ def random_windows(rng: random.Random) -> tl.Function:
     value = rng.choice(VALUES)
     if "b0" in value:
         body = f"let b0 = gen i:n, j:n. [{random_window(rng)}] * x[i] * y[j] in {body}"
-    body = body.replace("P", random_window(rng)).replace("Q", random_window(rng)).replace("E", f"({value})")
-    return tl.parse(f"f(x: [n]R, y: [n]R, z: [n]R, t: [n]idx(n), s: [n]idx(n)) = {body}")
+    rows = random_window(rng).replace("i", "k").replace("j", "i")
+    body = body.replace("P", random_window(rng)).replace("Q", random_window(rng)).replace("R", rows)
+    body = body.replace("E", f"({value})")
+    try:
+        return tl.parse(f"f(x: [n]R, y: [n]R, z: [n]R, t: [n]idx(n), s: [n]idx(n)) = {body}")
+    except tl.EmptyExtremum:  # of a window that ends outside
+        return random_windows(rng)

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from tensorlang.cost.cost import charges, with_arrays_outside
 from tensorlang.cost.counting import Cell, gathered, number_of_points
 from tensorlang.cost.domains import Domain
-from tensorlang.cost.growth import in_terms, outgrown
+from tensorlang.cost.growth import in_terms, order, outgrown
 from tensorlang.cost.loops import has_loops
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial, polynomial
 from tensorlang.errors import CountingError
@@ -121,14 +121,17 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
-    those of `b`; not if that is unknown."""
+    those of `b`, or only where not all sizes grow alike; not if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:
         pairs = ((p.operations, q.operations), (p.written, q.written))
         return any(outgrown(x.cells, y.cells, x.context) for x, y in pairs)
 
+    def degree(p: ArrayCost) -> int:
+        return max((len(m) for x in (p.operations, p.written) for m in order(x.cells, x.context)), default=0)
+
     try:
-        return beyond(b, a) and not beyond(a, b)
+        return beyond(b, a) and (not beyond(a, b) or degree(a) < degree(b))
     except CountingError:
         return False
 

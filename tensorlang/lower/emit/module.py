@@ -16,7 +16,7 @@ from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
-from tensorlang.simplify import taken_in_cases
+from tensorlang.simplify import other_forms
 
 
 class Source:
@@ -72,15 +72,15 @@ class Source:
 def source_of(
     f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False, in_step: bool = False
 ) -> Source:
-    """The source of `f`, as `Source` has it; or of `f` in cases, if what that does grows more slowly."""
+    """The source of `f`, as `Source` has it; or of another form of `f`, if what that does grows more slowly."""
     made = Source(f, sparse, exact, strict, in_step)
     if sparse:  # what such a program does is not counted
         return made
-    apart = taken_in_cases(f)
-    if apart is f:
-        return made
-    other = Source(apart, sparse, exact, strict, in_step)
-    return other if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)) else made
+    for form in other_forms(f):
+        other = Source(form, sparse, exact, strict, in_step)
+        if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):
+            made = other
+    return made
 
 
 IMPORTS = {

@@ -36,11 +36,12 @@ from tensorlang.lower.plan.reroll import reroll
 from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
+from tensorlang.lower.plan.unread_masks import without_unread_masks
 
 
 def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
-    numbers = replace_integers(f)  # the numbers that indices are, as arrays
+    numbers = replace_integers(without_unread_masks(f))  # the numbers that indices are, as arrays
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)  # statements of the same form as one
     inlined = bound_quotients(inline_running_products(inline(rerolled.function)), tables)

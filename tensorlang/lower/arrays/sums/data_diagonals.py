@@ -3,7 +3,8 @@
     gen i. sum j. [0 <= j - y[i] + a < w] * e  =  gen i. sum j, d:w. [j - y[i] + a = d] * e
 
 for a number w. So the sum is one over w values for each i; where y is read at the summed index, terms go to w places
-each, and where both sides are elements, what is shared is added up once. In e an element of the difference is what the
+each, and where both sides are elements, what is shared is added up once. Where data say otherwise where in the result a
+term goes, such a difference says of what few points there is a term. In e an element of the difference is what the
 others and d say it is, wherever they are in one access: of a band that lies by diagonals, that is d alone.
 """
 
@@ -12,28 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
-from tensorlang.language.grammar import Expr
-from tensorlang.language.predicates import NonNegative, equal
+from tensorlang.language.grammar import Access, Expr, Proj
+from tensorlang.language.predicates import Exists, NonNegative, Predicate, conjunction, equal, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.language.types import Array
+from tensorlang.lower.arrays.brackets import guarded
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.segment_sum import SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value
-from tensorlang.lower.plan.dependence import places
+from tensorlang.lower.plan.dependence import factors, places
 from tensorlang.recursion import Deep
 
 
 @dataclass(frozen=True)
 class _Few:
-    """The sum over one more index, and the way to compute it, with what that needs; any way if that is None."""
+    """The sum over one more index, and the way to compute it; any way if that is None."""
 
     c: Summation
-    way: tuple[Strategy[Summation], Any] | None
+    way: Strategy[Summation] | None
 
 
 def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
@@ -46,16 +49,35 @@ def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
     return WhyNot("no difference of an element of an index array has a number of values")
 
 
+def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
+    if isinstance(found := SEGMENT_SUM.match(ctx, c), WhyNot):
+        return found
+    return _few_values(ctx, c)
+
+
 def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
-    """How many values conditions leave a difference that ties a summed index to an axis of the result, or to another
-    summed index, by data."""
-    for p, q in combinations([q for q in c.parts if isinstance(q, NonNegative)], 2):
+    """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to an axis
+    of the result, or to another summed index, by data."""
+    said = [q for q in c.parts if isinstance(q, NonNegative)]
+    for p, q in (*combinations(said, 2), *_insides(c)):
         last, a = p.value + q.value, p.value
         if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
             continue
         summed = [s for s in c.summed if s in a.free]
         if len(summed) > 1 or (summed and c.scope.axes(a)):
             yield last.constant + 1, (p, q)
+
+
+def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
+    """What holds wherever a factor of the body is read: that this is inside of its array."""
+    reads = list(factors(c.body))
+    while reads:
+        e = reads.pop()
+        if isinstance(e, Access) and isinstance(e.body.type, Array):
+            at = e.at.substitute(c.scope.env)
+            yield NonNegative(at), NonNegative(e.body.type.size - 1 - at)
+        if isinstance(e, Access | Proj):
+            reads.append(e.body)
 
 
 def _of_each(ctx: Context, c: Summation, width: int, bounds: tuple[NonNegative, NonNegative]) -> _Few | None:
@@ -69,17 +91,34 @@ def _of_each(ctx: Context, c: Summation, width: int, bounds: tuple[NonNegative, 
     ):
         return _Few(of_each, None)
     for way in (SEGMENT_SUM, SHARED_SEGMENTS):
-        found = way.match(ctx, of_each)
-        if not isinstance(found, WhyNot):
-            return _Few(of_each, (way, found))
+        if way.applies(ctx, of_each) is None:
+            return _Few(of_each, way)
     return None
 
 
 def _over_few(ctx: Context, c: Summation, found: _Few) -> Deep[Value]:
-    if found.way is None:
-        return ctx.contract(found.c)
-    way, match = found.way
-    return way.rewrite(ctx, found.c, match)
+    asked = [q for q in c.parts if _asks_once(c, q)]
+    few = replace(found.c, parts=tuple(q for q in found.c.parts if q not in asked))
+
+    def compute(inner: Scope) -> Deep[Value]:
+        return _in_its_way(ctx, replace(few, scope=inner), found.way)
+
+    return guarded(ctx, c.scope, conjunction(asked), c.body, compute, summed=True) if asked else compute(c.scope)
+
+
+def _in_its_way(ctx: Context, few: Summation, way: Strategy[Summation] | None) -> Deep[Value]:
+    if way is None or isinstance(match := way.match(ctx, few), WhyNot):
+        return ctx.contract(few)
+    return way.rewrite(ctx, few, match)
+
+
+def _asks_once(c: Summation, q: Predicate) -> bool:
+    """Whether `q` asks data the same for all terms, of one axis, which is less than to ask of all the terms."""
+    return (
+        isinstance(q, Exists)
+        and c.summed.keys().isdisjoint(free_atoms(q))
+        and len(free_atoms(q) & c.scope.domain.keys()) < 2
+    )
 
 
 def _known(c: Summation, a: Affine) -> Expr:
@@ -100,6 +139,13 @@ def _reads(e: Expr, x: Lookup) -> bool:
     return any(x in a.lookups for a in places(e))
 
 
+FEW_POINTS = Strategy(
+    "few points of segments",
+    "gen k. sum i, j. [k = y[i, j] and 0 <= j - z[i] + a < w] * e ="
+    " gen k. sum i, j, d:w. [k = y[i, j] and j - z[i] + a = d] * e",
+    _few_points,
+    _over_few,
+)
 DATA_DIAGONALS = Strategy(
     "diagonals that data give",
     "gen i. sum j. [0 <= j - y[i] + a < w] * e = gen i. sum j, d:w. [j - y[i] + a = d] * e",

@@ -35,7 +35,7 @@ from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
-from tensorlang.lower.arrays.sums.data_diagonals import DATA_DIAGONALS
+from tensorlang.lower.arrays.sums.data_diagonals import DATA_DIAGONALS, FEW_POINTS
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.expand import EXPAND
@@ -326,6 +326,7 @@ STRATEGIES = (
         _by_cases,
     ),
     SEPARATE,
+    FEW_POINTS,
     SEGMENT_SUM,
     SHARED_SEGMENTS,
     NUMBERED,

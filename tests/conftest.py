@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tensorlang.memory import clear_caches
 from tests.support import ROOT
-from tests.support.sampling import in_turns
+from tests.support.sampling import in_turns, thin_out
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -49,12 +49,18 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+_QUICK_CASES = 3
+"""Of the cases of a test that compiles one in so many is quick."""
+
 _SKIPPED = "tensorlang/skipped"
 _skipped: set[str] = set()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases whose turn it is not, and with --skipped all that the last run did not skip."""
+    """Mark as slow most cases of what compiles; leave out those whose turn it is not, and with --skipped all that the
+    last run did not skip."""
+    thin_out(items, _QUICK_CASES)
     if (cases := config.getoption("--cases")) > 1:
         given = config.getoption("--turn")
         _choose(config, items, in_turns(items, cases, _commits() if given is None else given))

@@ -121,7 +121,7 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
-    those of `b`, or only where not all sizes grow alike; not if that is unknown."""
+    those of `b`, or only where not all sizes grow together; not if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:
         pairs = ((p.operations, q.operations), (p.written, q.written))

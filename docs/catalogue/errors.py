@@ -85,7 +85,7 @@ def f(x: tl.R[n], y: tl.R[m]):
     errors.EmptyExtremum: Example(
         'tl.parse("f(x: [n]R) = gen j:n. max i:n where j < i. x[i]")',
         "Refuted when a program is made, for sizes from 1 on. For sizes of 0, and for conditions on data, it is raised "
-        "by `tl.evaluate`.",
+        "by `tl.evaluate`; of simplified programs, which derivatives are, only where something reads the value.",
     ),
     errors.ArgumentError: Example(
         """\

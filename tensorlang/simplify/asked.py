@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensorlang.language.affine import Index, IndexArray, Lookup, atom_affine
-from tensorlang.language.predicates import TRUE, Exists, Predicate, conjunction, conjuncts, equal, free_atoms, lookups
+from tensorlang.language.predicates import TRUE, Exists, Predicate, conjunction, conjuncts, equal, lookups, substitute
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
@@ -66,15 +66,19 @@ class Outcomes:
         for p in preds:
             yield from self._looked_up(conjuncts(conjunction([p, where])), ranges)
 
-    def _looked_up(self, parts: Sequence[Predicate], ranges: Ranges) -> Iterator[tuple[IndexArray, Predicate]]:
-        """What `parts` ask, each where the others hold."""
+    def _looked_up(
+        self, parts: Sequence[Predicate], ranges: Ranges, beside: Sequence[Predicate] = ()
+    ) -> Iterator[tuple[IndexArray, Predicate]]:
+        """What `parts` ask, each where the others hold, and what is `beside` them."""
         for q in parts:
-            others = [r for r in parts if r is not q]
-            if isinstance(q, Exists) and q.index not in ranges:
-                yield from self._looked_up([*others, *conjuncts(q.body)], {**ranges, q.index: q.size})
+            others = [*beside, *(r for r in parts if r is not q)]
+            if isinstance(q, Exists):
+                k = Index(q.index.name)  # others may bind the same
+                body = conjuncts(substitute(q.body, {q.index: atom_affine(k)}))
+                yield from self._looked_up(body, {**ranges, k: q.size}, others)
                 continue
             for a in (a for a in lookups(q) if a.array in self._defined):
-                known = ranges.keys() >= {i for i in free_atoms(q) if isinstance(i, Index)}
+                known = ranges.keys() >= set(atom_affine(a).indices)
                 yield a.array, _place(a, others, ranges) if known else TRUE
 
 

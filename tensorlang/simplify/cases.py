@@ -101,7 +101,7 @@ def _parts(
             return addition([Term(1, q, y) for q, y in found], shape), found
         case Addition(terms, _):
             return _apart(x, new, parts) if any(t.operand in parts for t in terms) else _united(x, new)
-        case Contraction() if not only_moves(x) or x.factors[0] in parts:
+        case Contraction() if not only_moves(x) or (x.factors[0] in parts and not lookups(x.pred)):
             return _product(x, new, parts)
         case _:
             return None

@@ -160,7 +160,9 @@ class _Lists:
                 return {Lookup(array, ()): None}
         found: dict[Lookup, _Found | None] = {}
         for q in predicates(x):
-            found |= self._looked_up(array, conjuncts(conjunction([substitute(q, frame.at), frame.pred])), ranges)
+            parts = conjuncts(conjunction([substitute(q, frame.at), frame.pred]))
+            for a, places in self._looked_up(array, parts, ranges):
+                found[a] = places if found.get(a, places) == places else None
         return found
 
     def statement(self, x: Statement, p: _Places | None) -> Statement:
@@ -224,18 +226,19 @@ class _Lists:
         ranges = {**unknown, **frame.ranges, **inner_ranges(x)}
         return self._places(map(atom_affine, unknown), conjunction([substitute(x.pred, frame.at), frame.pred]), ranges)
 
-    def _looked_up(self, array: IndexArray, parts: Sequence[Predicate], ranges: Ranges) -> dict[Lookup, _Found | None]:
-        """The elements of `array` of which `parts` are, and their places where these hold; None if others say them."""
-        found: dict[Lookup, _Found | None] = {}
+    def _looked_up(
+        self, array: IndexArray, parts: Sequence[Predicate], ranges: Ranges, beside: Sequence[Predicate] = ()
+    ) -> Iterator[tuple[Lookup, _Found | None]]:
+        """The elements of `array` of which `parts` are, and their places where these hold, and what is `beside` them;
+        None if others say them."""
         for q in parts:
             if isinstance(q, Exists) and q.index not in ranges:
-                others = [r for r in parts if r is not q]
-                found |= self._looked_up(array, [*others, *conjuncts(q.body)], {**ranges, q.index: q.size})
-            else:
-                for a in (a for a in lookups(q) if a.array is array):
-                    told = ranges.keys() >= set(atom_affine(a).indices)
-                    found[a] = self._places(a.at, conjunction(parts), ranges) if told else None
-        return found
+                others = [*beside, *(r for r in parts if r is not q)]
+                yield from self._looked_up(array, conjuncts(q.body), {**ranges, q.index: q.size}, others)
+                continue
+            for a in (a for a in lookups(q) if a.array is array):
+                told = ranges.keys() >= set(atom_affine(a).indices) and not isinstance(q, Exists)
+                yield a, self._places(a.at, conjunction([*beside, *parts]), ranges) if told else None
 
     def _places(self, at: Iterable[Affine], p: Predicate, ranges: Ranges) -> _Found:
         """The places `at` where `p` holds, by as few indices as its equalities allow, the last of `ranges`, and by how

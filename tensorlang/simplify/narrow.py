@@ -6,8 +6,8 @@
 What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is restricted
 only by conditions that hide a share of it. Where they leave a thin part, one with an index that the others determine or
 that has a bounded number of values, that is stored as such (`compact`); so is what data relations leave, when the
-program is lowered. Comparisons are made only where their outcome is asked (`asked`). Readers of parts that have no
-point in common get statements of their own. Every element is computed at most as often as before.
+program is lowered. Comparisons and choices are made only where their outcome is asked (`asked`). Readers of parts that
+have no point in common get statements of their own. Every element is computed at most as often as before.
 """
 
 from __future__ import annotations

@@ -192,6 +192,7 @@ def test_certificates_name_what_is_declared() -> None:
     refused(tl.CostBoundExceeded, "11/6", lambda: tl.certify(SOLVED, Fraction(3, 2)))
 
 
+@pytest.mark.slow
 def test_files_have_the_bodies_of_programs_with_declared_adjoints_and_the_checker_assumes_nothing(
     tmp_path: Path,
 ) -> None:

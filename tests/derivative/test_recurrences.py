@@ -231,6 +231,7 @@ def test_the_derivation_does_not_depend_on_the_length_and_names_the_rule() -> No
     assert not next(step for step in d.steps if step.rule.number == "6.R1").rule.theorems
 
 
+@pytest.mark.slow
 def test_what_the_steps_have_chosen_is_read_by_windows_where_numbers_are_kept_by_it() -> None:
     """So that the gradient grows as the program does, which has n steps for n numbers."""
     step = "(tanh(x[i] * b), sin(c * x[i]))"

@@ -152,6 +152,7 @@ def test_of_a_product_only_the_elements_that_data_name_are_computed() -> None:
     assert tl.cost(derived, **data) < 30 * 30 * 2  # the product alone costs 7 * 30 * 30
 
 
+@pytest.mark.slow
 def test_what_is_read_often_is_computed_once() -> None:
     def often(u: Any, v: Any, rows: Any) -> Any:
         product = u @ v.T

@@ -235,6 +235,7 @@ def test_what_has_no_rule_stays_jax_between_regions() -> None:
     assert "fft" in told and "derived" in told
 
 
+@pytest.mark.slow
 def test_structure_is_seen_by_what_reads_it_behind_what_stays_jax() -> None:
     def f(x: Any, a: Any) -> Any:
         d = jnp.diag(x)

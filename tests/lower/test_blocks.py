@@ -262,6 +262,7 @@ def test_what_is_kept_in_blocks_is_put_together_where_a_running_sum_reads_all_of
     agrees(f, 1, 2, 7)
 
 
+@pytest.mark.slow
 def test_a_sum_in_blocks_within_a_sum_in_blocks_has_its_bounds_where_they_are_read() -> None:
     agrees(
         parse("""f(x: [n]R, t: [n]idx(n), k: [n]idx(3), a: [n][3]R, b: [n][3]R) = gen i:n. sum j:n, l:3.

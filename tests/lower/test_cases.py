@@ -14,6 +14,7 @@ import tensorlang as tl
 from tensorlang.lower.emit.module import Source
 from tensorlang.lower.run import defined
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.simplify import other_forms
 from tests.support.alternatives import random_alternatives
 from tests.support.growing import agrees, derivatives, grows_linearly
 from tests.support.programs import blank_arguments
@@ -72,12 +73,16 @@ def test_diagonals_at_rows_that_data_give_are_looked_at_alone(name: str) -> None
     agrees(f, 0, 1, 2, 7)
 
 
+@pytest.mark.slow
 def test_alternatives_whose_code_would_grow_faster_apart_stay_together() -> None:
     f = tl.parse("""f(x: [n]R, y: [n]R, t: [n]idx(n)) =
         let b = gen i:n, j:n. [i - 1 <= j <= i or j = 0] * sin(x[i] * y[j]) in
         sum i:n, j:n. b[t[i], j] * b[i, j] * x[j]""")
     g = tl.adjoint(f, wrt="x")
-    assert works(tl.lower(g), g) == works(defined(Source(tl.simplify(g))), g)
+    simple = tl.simplify(g)
+    together, apart, listed = (works(defined(Source(form)), g) for form in (simple, *other_forms(simple)))
+    assert apart[-1].elements > together[-1].elements > listed[-1].elements
+    assert works(tl.lower(g), g) == listed
 
 
 def works(code: Any, f: tl.Function) -> list[Work]:

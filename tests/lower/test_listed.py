@@ -22,7 +22,7 @@ TABLES = {
     "both ways, and a diagonal": """let A = gen i:n, j:n. x[i] * y[j] in
         gen l:n. A[a[l], b[l]] * A[b[l], a[l]] + A[l, l]""",
     "neighbours": "let A = gen i:n, j:n. 1 / ((x[i] - x[j])^2 + 1) in sum i:n, k:3. A[i, r[i, k]]^2",
-    "other neighbours": """let A = gen i:n, j:n. 1 / abs(x[i] - x[j]) in
+    "other neighbours": """let A = gen i:n, j:n. 1 / ((x[i] - x[j])^2 + [i != j]) in
         sum i:n, k:3. [r[i, k] != i] * A[i, r[i, k]]""",
     "a condition": """let A = gen i:n, j:n. x[i] - y[j] in
         sum l:n. (if A[a[l], b[l]] > 0 then A[a[l], b[l]]^2 else exp(A[b[l], a[l]]))""",
@@ -50,7 +50,7 @@ def test_random_tables_mean_what_they_say_and_grow_with_their_lists() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.seeds(2, 160)
+@pytest.mark.seeds(2, 120)
 def test_more_random_tables_mean_what_they_say_and_grow_with_their_lists(seed: int) -> None:
     check(random_listed(random.Random(seed)))
 
@@ -87,6 +87,7 @@ def test_what_all_pairs_are_needed_for_is_computed_for_all_pairs() -> None:
     agrees(f, 1, 2, 7)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_jax() -> None:
     def f(x: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
         d = jnp.sum((x[:, None] - x) ** 2, -1)

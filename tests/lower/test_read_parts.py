@@ -72,6 +72,7 @@ def test_steps_with_a_recurrence_carry_the_states_that_they_read() -> None:
     assert all(count > 4 for _, count in carried)
 
 
+@pytest.mark.slow
 def test_an_adjoint_of_an_elimination_keeps_the_columns_that_it_reads() -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == "Cholesky")
     f = tl.parse(program.text)

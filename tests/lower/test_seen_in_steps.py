@@ -42,6 +42,7 @@ def test_second_derivatives_compute_no_more(name: str) -> None:
     agrees(f, 0, 1, 2, 7)
 
 
+@pytest.mark.slow
 def test_two_recurrences_read_one_array_of_what_both_see() -> None:
     again = f"fold k:2 with h = c. gen i:n. {STEPS['two diagonals']}"
     f = program(STEPS["a band"], after=again)

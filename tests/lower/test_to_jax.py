@@ -184,6 +184,7 @@ def test_random_programs_are_mapped_and_differentiated_alike_in_every_order(seed
         assert_alike(pushed, sum(jax.tree.leaves(dots), jnp.zeros(())))
 
 
+@pytest.mark.slow
 def test_pairs_come_and_go_as_tuples() -> None:
     f = tl.parse(
         "f(p: (R, [n](R, [m]R)), q: R) = (fst(p) * q, gen i:n. (fst(snd(p)[i]), sum j:m. snd(snd(p)[i])[j]^2))"
@@ -194,6 +195,7 @@ def test_pairs_come_and_go_as_tuples() -> None:
         assert_alike(transform(tl.to_jax(f))(p, 3.0), transform(natural)(p, 3.0))
 
 
+@pytest.mark.slow
 def test_index_arrays_and_relations_are_mapped_but_not_differentiated() -> None:
     pick = tl.parse(
         "pick(x: [n][m]R, y: [n]idx(m), r: rel(n, m)) = sum i:n. x[i, y[i]]^2 + sum j:m. [r(i, j)] * sin(x[i, j])"

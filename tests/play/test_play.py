@@ -76,6 +76,7 @@ def test_what_is_no_question_is_refused_in_words(question: dict[str, Any]) -> No
     assert "message" in answer(question)["error"]
 
 
+@pytest.mark.slow
 def test_deep_and_hard_programs_end() -> None:
     deep = "f(x: R) = " + "sin(" * 3000 + "x" + ")" * 3000
     assert ask(deep).keys() & {"adjoint", "error"}

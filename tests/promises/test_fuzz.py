@@ -137,7 +137,7 @@ def edited(draw: st.DrawFn) -> str:
 
 
 def test_a_few_texts_are_worked_on_or_refused() -> None:
-    few = settings(fuzzing, max_examples=10, derandomize=True)
+    few = settings(fuzzing, max_examples=6, derandomize=True)
     few(given(programs)(is_worked_on_or_refused))()
     few(given(edited())(is_worked_on_or_refused))()
 

@@ -14,6 +14,7 @@ from tensorlang.cost.polynomial import Polynomial
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.predicates import TRUE, at_most
 from tensorlang.normal import normal_ssa
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify import passes, simplify_ssa
 from tensorlang.simplify.cases import in_cases
@@ -251,6 +252,8 @@ def test_passes_give_the_program_itself_where_they_change_nothing() -> None:
 
 
 def taken_in_cases(f: tl.Function) -> tl.Function:
+    if has_recurrences(f):
+        return f
     s = tidy(normal_ssa(f))
     t = in_cases(s)
     return f if t is s else read_back(t)

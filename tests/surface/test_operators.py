@@ -61,6 +61,7 @@ def test_nested_operators_are_not_confused() -> None:
     assert np.isclose(value(both, x=2.0, y=3.0), g(2.0, 3.0))
 
 
+@pytest.mark.slow
 def test_operators_are_those_of_jax() -> None:
     x, d = np.array([0.3, -1.2, 2.0]), np.array([1.0, 0.5, -1.0])
     energy = lambda x: jnp.sum(jnp.sin(x[1:] * x[:-1])) + jnp.sum(x**3)

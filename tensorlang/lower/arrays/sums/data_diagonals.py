@@ -49,6 +49,12 @@ def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
     return WhyNot("no difference of an element of an index array has a number of values")
 
 
+def are_shared(ctx: Context, c: Summation) -> bool:
+    """Whether the values are of sums that elements of `c` have in common."""
+    found = _few_values(ctx, c)
+    return not isinstance(found, WhyNot) and found.way is SHARED_SEGMENTS
+
+
 def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
     if isinstance(found := SEGMENT_SUM.match(ctx, c), WhyNot):
         return found

@@ -19,6 +19,7 @@ from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
 from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
+from tensorlang.lower.arrays.sums.data_diagonals import are_shared
 from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
 from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
@@ -105,7 +106,9 @@ def _independent(ctx: Context, c: Summation) -> _Factored | WhyNot:
         return WhyNot("each factor depends on what is summed over")
     inside = _product(e for e, _ in p.factors if e not in outside)
     rest = replace(c, parts=tuple(p.parts), body=inside)
-    if not all(map(is_finite, outside)) or not (_is_shared(ctx, rest) or CHUNKS.applies(ctx, rest) is None):
+    if not all(map(is_finite, outside)) or not (
+        _is_shared(ctx, rest) or CHUNKS.applies(ctx, rest) is None or are_shared(ctx, rest)
+    ):
         return WhyNot("the sum of the other factors is neither a running sum nor one of segments")
     return _Factored(outside, rest)
 
@@ -171,7 +174,9 @@ def _nested(ctx: Context, c: Summation) -> _Nested | WhyNot:
         outside = tuple(e for e, indices in p.factors if indices.isdisjoint(others))
         read = (indices for _, indices in p.factors if not indices.isdisjoint(others))
         axes = frozenset[Atom]().union(*read, *map(free_atoms, inside.parts)) & scope.domain.keys()
-        if i in axes and len(axes) <= most and all(map(is_finite, outside)) and _is_shared(ctx, inside):
+        if i not in axes or len(axes) > most or not all(map(is_finite, outside)):
+            continue
+        if _is_shared(ctx, inside) or are_shared(ctx, inside):
             return _Nested(i, inside, outside, tuple(q for q in p.parts if q not in inside.parts))
     return WhyNot("for no index are the sums over the others running sums, or sums of segments")
 

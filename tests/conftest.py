@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tensorlang.language import routines
 from tensorlang.memory import clear_caches
 from tests.support import ROOT
 from tests.support.sampling import in_turns, thin_out
@@ -135,6 +136,14 @@ def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         yield patch
     clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def _names_of_routines() -> Iterator[None]:
+    """A name under which a test declares another routine means after it what it meant before."""
+    before = dict(routines._by_name)
+    yield
+    routines._by_name.update(before)
 
 
 _finished = itertools.count(1)

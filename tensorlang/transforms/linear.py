@@ -25,13 +25,14 @@ from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
+from tensorlang.lower.emit.module import best_form
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import on_disk, simplify, simplify_ssa
+from tensorlang.simplify import on_disk, read_simplified, simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
 
@@ -237,8 +238,8 @@ def _with_adjoint(f: Function, by: tuple[int, ...], of: tuple[int, ...], outputs
     s = tidy(normal_ssa(f))
     results = output_list(s.outputs)
     a = _adjoint(s, [results[k] for k in of], tuple(variable(f.params[k]) for k in by), outputs)
-    return read_back(
-        simplify_ssa(replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs)))
+    return best_form(
+        read_simplified(replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs)))
     )
 
 

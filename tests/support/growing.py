@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import tensorlang as tl
+from tensorlang.language.grammar import Var
 from tests.support.programs import blank_arguments, random_arguments
 from tests.support.promises import close
 from tests.support.traced import work
@@ -37,8 +41,23 @@ def grows_linearly(f: tl.Function, derived: bool = True, least: int = 64) -> Non
     From 2048 on a triangle is not cut into more blocks.
     """
     for g in derivatives(f) if derived else [f]:
-        done = []
-        for n in (least, 2 * least, 4 * least):
-            given = blank_arguments(g, {"n": n})
-            done.append(work(tl.lower(g), *(given[p.name] for p in g.params)).elements)
-        assert done[2] - done[1] <= 2.6 * (done[1] - done[0]), f"{done}\n{g}"
+        _is_linear(g, tl.lower(g), least)
+
+
+def grows_linearly_in_jax(f: tl.Function, least: int = 64) -> None:
+    """What XLA does of `jax.grad` by all of the real arrays of `f` grows with n, as `grows_linearly` counts."""
+    run = tl.to_jax(f)
+    reals = [k for k, p in enumerate(f.params) if isinstance(p, Var)]
+
+    def gradient(*arguments: Any) -> Any:
+        return jax.grad(lambda *given: jnp.sum(run(*given)), reals)(*arguments)
+
+    _is_linear(f, gradient, least)
+
+
+def _is_linear(f: tl.Function, run: Callable[..., Any], least: int) -> None:
+    done = []
+    for n in (least, 2 * least, 4 * least):
+        given = blank_arguments(f, {"n": n})
+        done.append(work(run, *(given[p.name] for p in f.params)).elements)
+    assert done[2] - done[1] <= 2.6 * (done[1] - done[0]), f"{done}\n{f}"

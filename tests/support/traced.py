@@ -18,6 +18,8 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import partial_eval
 
+from tensorlang.transforms.primitive import written_out
+
 _VIEWS = {
     *("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "rev", "convert_element_type"),
     *("iota", "copy", "stop_gradient", "platform_index", "empty", "full"),
@@ -46,7 +48,7 @@ class Work:
 
 def work(fn: Callable[..., Any], *arguments: Any) -> Work:
     """What `fn` does with arguments of these shapes and types."""
-    closed = jax.make_jaxpr(fn)(*arguments)
+    closed = written_out(jax.make_jaxpr(fn)(*arguments))
     needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return _of(needed)
 

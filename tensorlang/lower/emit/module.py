@@ -20,7 +20,7 @@ from tensorlang.simplify import other_forms
 
 
 class Source:
-    """The generated source of `f`: its text, the function's name, and the sizes that it must be told.
+    """The generated source of `f`, its `function`: its text, the function's name, and the sizes that it must be told.
 
     The text is that of the function's `definition`, and of the parts of the library that it calls, which are among the
     names that it reads, `helpers`.
@@ -41,6 +41,7 @@ class Source:
         strict: bool = False,
         in_step: bool = False,
     ) -> None:
+        self.function = f
         self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step)
         self.name, self.told, self.orders = self.program.name, self.program.told, self.program.orders
         reason = why_not(self.program.definition, HELPERS)
@@ -81,6 +82,11 @@ def source_of(
         if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):
             made = other
     return made
+
+
+def best_form(f: Function) -> Function:
+    """`f`, which is simplified, or the other form of it that code is made of."""
+    return f if next(other_forms(f), None) is None else source_of(f).function
 
 
 IMPORTS = {

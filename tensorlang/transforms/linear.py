@@ -26,7 +26,7 @@ from tensorlang.language.grammar import Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 from tensorlang.lower.emit.module import best_form
-from tensorlang.lower.plan.sparse import stored_at_points
+from tensorlang.lower.plan.passes import computed_where_read
 from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
@@ -178,20 +178,23 @@ def linearized(
 ) -> Linearized | None:
     """`program` linearised by the parameters in the places `by`, for the results in the places `of`.
 
-    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`,
-    nor one that is only held at the points of one of the relations `on_points`: as a result it would be held whole.
+    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`, nor
+    one that the two as one program would not hold whole: that it computes where it reads it, or only holds at the
+    points of one of the relations `on_points`.
     """
     joint = _joint(program, by, of)
     values: dict[Atom, int] = dict(sizes)
     f = program.function
     every = replace(joint.parts, results=(*joint.parts.results, *joint.cotangents))
-    few = stored_at_points(put_together(f.name, (*f.params, *joint.outputs), every), on_points) if joint.by else {}
-    unfit = frozenset(few) | frozenset(
+    if not joint.by:
+        return None
+    whole = put_together(f.name, (*f.params, *joint.outputs), every)
+    unfit = computed_where_read(whole, on_points) | frozenset(
         x
         for x, _ in joint.parts.statements
         if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
     )
-    return _split(program, joint, unfit) if joint.by else None
+    return _split(program, joint, unfit)
 
 
 @once

@@ -29,10 +29,10 @@ from tensorlang.lower.plan.ir import (
 )
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.needless_guards import without_needless_guards
-from tensorlang.lower.plan.numbers import replace_integers
+from tensorlang.lower.plan.numbers import WithoutIntegers, replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
-from tensorlang.lower.plan.quotients import bound_quotients, read_quotients
-from tensorlang.lower.plan.reroll import reroll
+from tensorlang.lower.plan.quotients import Tables, bound_quotients, read_quotients
+from tensorlang.lower.plan.reroll import Rerolled, reroll
 from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
@@ -41,10 +41,7 @@ from tensorlang.lower.plan.unread_masks import without_unread_masks
 
 def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
-    numbers = replace_integers(without_unread_masks(f))  # the numbers that indices are, as arrays
-    divided, tables = read_quotients(numbers.function)
-    rerolled = reroll(divided)  # statements of the same form as one
-    inlined = bound_quotients(inline_running_products(inline(rerolled.function)), tables)
+    numbers, tables, rerolled, inlined = _inlined(f)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)
@@ -78,6 +75,24 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) 
     made = Plan(f, tuple(given), tuple(steps), outputs, work, _notes(rerolled.function, inlined, ordered))
     _check(made)
     return replace(made, function=f)
+
+
+def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> frozenset[Var]:
+    """The variables of `f`, simplified, that its plan has no arrays for, or arrays only at the points of relations."""
+    _, _, rerolled, inlined = _inlined(f)
+    left = {x for x, _ in bindings(inlined.body)[0]}
+    gone = {x for x, _ in bindings(rerolled.function.body)[0] if isinstance(x, Var) and x not in left}
+    return frozenset(gone | stored_at_points(f, sparse).keys())
+
+
+def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
+    """`f` with arrays for the numbers that indices are, and for quotients; with statements of the same form as one; and
+    without the arrays that are computed where they are read."""
+    numbers = replace_integers(f)
+    divided, tables = read_quotients(numbers.function)
+    rerolled = reroll(divided)
+    inlined = without_unread_masks(inline_running_products(inline(rerolled.function)))
+    return numbers, tables, rerolled, bound_quotients(inlined, tables)
 
 
 def _notes(before: Function, inlined: Function, ordered: Function) -> dict[str, str]:

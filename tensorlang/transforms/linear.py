@@ -22,7 +22,7 @@ from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter, taken_names
-from tensorlang.language.grammar import Expr, Var, zero
+from tensorlang.language.grammar import Call, Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 from tensorlang.lower.emit.module import best_form
@@ -32,6 +32,7 @@ from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
 from tensorlang.normal.tidy import replaced, tidy
+from tensorlang.sets.scopes import postorder
 from tensorlang.simplify import on_disk, read_simplified, simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
@@ -180,21 +181,23 @@ def linearized(
 
     None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`, nor
     one that the two as one program would not hold whole: that it computes where it reads it, or only holds at the
-    points of one of the relations `on_points`.
+    points of one of the relations `on_points`. Nor is one of sums and products that the derivative alone does without.
     """
     joint = _joint(program, by, of)
-    values: dict[Atom, int] = dict(sizes)
-    f = program.function
-    every = replace(joint.parts, results=(*joint.parts.results, *joint.cotangents))
     if not joint.by:
         return None
-    whole = put_together(f.name, (*f.params, *joint.outputs), every)
-    unfit = computed_where_read(whole, on_points) | frozenset(
-        x
-        for x, _ in joint.parts.statements
-        if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
+    values: dict[Atom, int] = dict(sizes)
+    f, parts = program.function, joint.parts
+    whole, alone = (
+        put_together(f.name, (*f.params, *joint.outputs), replace(parts, results=results))
+        for results in ((*parts.results, *joint.cotangents), joint.cotangents)
     )
-    return _split(program, joint, unfit)
+    cheap = {x for x, e in parts.statements if not any(isinstance(part, Call) for part in postorder(e))}
+    unfit = computed_where_read(whole, on_points) | (computed_where_read(alone, on_points) & cheap)
+    negative = (
+        x for x, _ in parts.statements if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
+    )
+    return _split(program, joint, unfit.union(negative))
 
 
 @once

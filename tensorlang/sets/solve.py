@@ -33,6 +33,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.memory import cached
 from tensorlang.sets.eliminate import exists_at_all
+from tensorlang.sets.encode import needs_data
 from tensorlang.sets.simplify import simplify
 
 Ranges = Mapping[Index, Affine]
@@ -197,7 +198,13 @@ def _project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         merged = [q for g in touching for q in g[1]]
         groups.append((bound.union(*(g[0] for g in touching)), [*merged, part]))
     for bound, parts in groups:
-        fresh = {i: Index("k") for i in sizes if i in bound}
+        own = {i: n for i, n in sizes.items() if i in bound}
+        either = next((q for q in parts if isinstance(q, Or) and needs_data(exists(tuple(own.items()), q))), None)
+        if either is not None:  # data are asked at few places for each alternative, at all for both
+            others = conjunction([q for q in parts if q is not either])
+            outside.append(disjunction([project(own, conjunction([q, others]), known) for q in either.parts]))
+            continue
+        fresh = {i: Index("k") for i in own}
         body = substitute(conjunction(parts), {i: atom_affine(j) for i, j in fresh.items()})
         outside.append(exists([(j, sizes[i]) for i, j in fresh.items()], body))
     there = witnessed.union(*(bound for bound, _ in groups))

@@ -12,7 +12,7 @@ else reads it, so it would only be stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
 from threading import RLock
@@ -22,7 +22,8 @@ from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter, taken_names
-from tensorlang.language.grammar import Call, Expr, Var, zero
+from tensorlang.language.grammar import Apply, Call, Expr, Extremum, Sum, Var, zero
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 from tensorlang.lower.emit.module import best_form
@@ -181,7 +182,8 @@ def linearized(
 
     None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`, nor
     one that the two as one program would not hold whole: that it computes where it reads it, or only holds at the
-    points of one of the relations `on_points`. Nor is one of sums and products that the derivative alone does without.
+    points of one of the relations `on_points`. Nor is one of sums and products that the derivative alone does without,
+    or each element of which is a few operations on smaller arrays.
     """
     joint = _joint(program, by, of)
     if not joint.by:
@@ -193,11 +195,25 @@ def linearized(
         for results in ((*parts.results, *joint.cotangents), joint.cotangents)
     )
     cheap = {x for x, e in parts.statements if not any(isinstance(part, Call) for part in postorder(e))}
-    unfit = computed_where_read(whole, on_points) | (computed_where_read(alone, on_points) & cheap)
+    outer = {x for x in cheap if isinstance(x, Var) and _is_outer(x, dict(parts.statements)[x])}
+    unfit = computed_where_read(whole, on_points) | (computed_where_read(alone, on_points) & cheap) | outer
     negative = (
         x for x, _ in parts.statements if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
     )
     return _split(program, joint, unfit.union(negative))
+
+
+def _is_outer(x: Var, e: Expr) -> bool:
+    """Whether `x`, which is `e`, is made of arrays with fewer axes, but for such of fixed lengths, and of no sums."""
+    nodes = postorder(e)
+    return not any(isinstance(part, Sum | Extremum | Apply) for part in nodes) and all(
+        _axes(part) < _axes(x) for part in nodes if isinstance(part, Var)
+    )
+
+
+def _axes(x: Var) -> int:
+    """How many axes of `x` have no fixed length."""
+    return sum(not n.is_constant for n in shape(x.type)[0])
 
 
 @once
@@ -277,6 +293,9 @@ def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) 
         f"{f.name}_adjoint", (*params, *joint.outputs), Parts(tuple(reversed(later)), joint.cotangents)
     )
     whole = put_together(f.name, f.params, replace(joint.parts, results=(*joint.parts.results, *stored)))
+    if any(x in unfit for x, _ in later):  # fewer read it in each of the two
+        own = {x.name for x, _ in bindings(f.body)[0]}
+        whole, backward = _again(whole, own), _again(backward, own)
     return Linearized(
         Program(whole),
         Linear((f"{f.name}_derivative", f"{f.name}_adjoint"), params, inputs, joint.outputs, backward, False),
@@ -284,6 +303,12 @@ def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) 
         joint.of,
         (*known, *range(len(f.params), len(f.params) + len(stored))),
     )
+
+
+def _again(f: Function, named: Collection[str]) -> Function:
+    """`f`, simplified again, in which only these statements have been named by somebody."""
+    s = normal_ssa(f)
+    return read_simplified(replace(s, names={x: name for x, name in s.names.items() if name in named}))
 
 
 @once

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tests.support.growing import agrees, grows_linearly, grows_linearly_in_jax
+from tests.support.growing import agrees, grows_linearly
 from tests.support.listed import IN_STEPS, random_listed
 from tests.support.sampling import one_in
 from tests.support.traced import work
@@ -41,11 +41,6 @@ def test_tables_are_computed_where_they_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", one_in(3, TABLES))
-def test_so_they_are_where_jax_takes_the_gradient(name: str) -> None:
-    grows_linearly_in_jax(tl.parse(f"f({PARAMETERS}) = {TABLES[name]}"))
-
-
-@pytest.mark.parametrize("name", one_in(3, TABLES))
 def test_they_mean_what_they_say_wherever_pairs_are_listed_twice(name: str) -> None:
     agrees(tl.parse(f"f({PARAMETERS}) = {TABLES[name]}"), *((2, 7) if "r[" in TABLES[name] else (1, 2, 7)))
 
@@ -63,7 +58,6 @@ def test_more_random_tables_mean_what_they_say_and_grow_with_their_lists(seed: i
 def check(f: tl.Function) -> None:
     agrees(f, 1, 2, 3, 7)
     grows_linearly(f)
-    grows_linearly_in_jax(f)
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from tests.support.traced import work
 
 
 def derivatives(f: tl.Function) -> list[tl.Function]:
-    """`f` and its gradient by x."""
-    return [f, tl.adjoint(f, wrt="x")]
+    """`f` and its gradient by all of its real arrays."""
+    return [f, tl.adjoint(f)]
 
 
 def agrees(f: tl.Function, *sizes: int, rng: random.Random | None = None) -> None:
@@ -36,23 +36,21 @@ def agrees(f: tl.Function, *sizes: int, rng: random.Random | None = None) -> Non
 
 
 def grows_linearly(f: tl.Function, derived: bool = True, least: int = 64) -> None:
-    """What XLA does of `f`, and of its gradient if `derived`, grows with n, at three sizes from `least` on.
+    """What XLA does of `f`, and of its gradient if `derived`, also as JAX takes it, grows with n, at three sizes from
+    `least` on.
 
     From 2048 on a triangle is not cut into more blocks.
     """
     for g in derivatives(f) if derived else [f]:
         _is_linear(g, tl.lower(g), least)
+    if derived:
+        run = tl.to_jax(f)
+        reals = [k for k, p in enumerate(f.params) if isinstance(p, Var)]
 
+        def gradient(*arguments: Any) -> Any:
+            return jax.grad(lambda *given: jnp.sum(run(*given)), reals)(*arguments)
 
-def grows_linearly_in_jax(f: tl.Function, least: int = 64) -> None:
-    """What XLA does of `jax.grad` by all of the real arrays of `f` grows with n, as `grows_linearly` counts."""
-    run = tl.to_jax(f)
-    reals = [k for k, p in enumerate(f.params) if isinstance(p, Var)]
-
-    def gradient(*arguments: Any) -> Any:
-        return jax.grad(lambda *given: jnp.sum(run(*given)), reals)(*arguments)
-
-    _is_linear(f, gradient, least)
+        _is_linear(f, gradient, least)
 
 
 def _is_linear(f: tl.Function, run: Callable[..., Any], least: int) -> None:

@@ -22,6 +22,11 @@ apart (`arrays.sums.factor`), and no array of pairs is needed.
 
     let t = gen i, j. [p] * y[i] * x[j] in  gen i. sum j, k. [q] * t[j, k] * z[k]
                                         ->  gen i. sum j, k. [q and p] * y[j] * x[k] * z[k]
+
+So are matrices that are sums of such with structure, where they are multiplied by vectors:
+
+    let t = gen i, j. y[i - j + n] + u[i] * v[j] in  gen i. sum j. t[i, j] * x[j]
+                                                 ->  gen i. sum j. (y[i - j + n] + u[i] * v[j]) * x[j]
 """
 
 from __future__ import annotations
@@ -115,7 +120,8 @@ def _is_outer_product(e: Expr) -> bool:
 
 
 def _products_of_vectors(f: Function) -> set[Var]:
-    """The variables that are products of vectors under conditions, all that reads them being sums of such products."""
+    """The variables that are products of vectors under conditions, or sums of products of what has one long axis, all
+    that reads them being sums of products of vectors."""
     given, body = bindings(f.body)
     found: set[Var] = set()
     for x, e in given:
@@ -149,9 +155,34 @@ def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
     while isinstance(e, Gen):
         own.add(e.index)
         e = e.body
-    parts = _factors(e) if isinstance(e, Bracket) else []
-    read = {i for part in parts for i in _indices(part)}
-    return len(own) > 1 and own == read and all(_is_read_well(part, found) for part in parts)
+    if len(own) < 2:
+        return False
+    terms = [_factors(term) for term in _terms(e)]
+    read = {i for parts in terms for part in parts for i in _indices(part)}
+    if len(terms) == 1:
+        return isinstance(e, Bracket) and own == read and all(_is_read_well(part, found) for part in terms[0])
+    return own == read and all(_is_line(part) or _is_read_well(part, found) for parts in terms for part in parts)
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """The terms of a sum, under conditions or not."""
+    found: list[Expr] = []
+    waiting = [e]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Add):
+            waiting += (part.right, part.left)
+        elif isinstance(part, Bracket):
+            waiting.append(part.body)
+        else:
+            found.append(part)
+    return found
+
+
+def _is_line(e: Expr) -> bool:
+    """Whether `e` is an element of an array with at most one axis that has no fixed length."""
+    x = variable(e)
+    return x is not None and sum(not n.is_constant for n in shape(x.type)[0]) <= 1
 
 
 def _factors(e: Expr) -> list[Expr]:

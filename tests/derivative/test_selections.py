@@ -14,7 +14,20 @@ from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, EmptyExtremum, LimitError, OutOfBounds
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
 from tensorlang.language.grammar import Choice, Gen, Let, Mul
-from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, equal, exists, less, not_equal, within
+from tensorlang.language.predicates import (
+    TRUE,
+    Exists,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    disjunction,
+    equal,
+    exists,
+    less,
+    not_equal,
+    within,
+)
 from tensorlang.normal import normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.forms import why_not_ssa
 from tensorlang.normal.ssa import Selection, live, selections
@@ -76,6 +89,15 @@ def test_what_is_looked_up_at_a_bound_place_implies_itself_alone() -> None:
     assert not implies(elsewhere, somewhere) and not implies(within(j, M), somewhere) and not is_empty(somewhere)
     projected = project({ROW: N}, equal(element(Y, i), j), {COLUMN: M})
     assert implies(projected, somewhere) and implies(somewhere, projected)
+
+
+def test_alternatives_that_are_asked_of_data_are_quantified_one_by_one() -> None:
+    either = disjunction([equal(element(Y, i), j), equal(element(Y, i), j + 1)])
+    projected = project({ROW: N}, conjunction([either, at_most(constant(1), i)]), {COLUMN: M})
+    assert isinstance(projected, Or)
+    assert all(isinstance(q, Exists) and not isinstance(q.body, Or) for q in projected.parts)
+    values = [exists([(ROW, N)], conjunction([q, at_most(constant(1), i)])) for q in either.parts]
+    assert implies(projected, disjunction(values)) and implies(disjunction(values), projected)
 
 
 # -- the bounds check

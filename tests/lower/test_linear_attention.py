@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tensorlang as tl
+from tests.support.sampling import one_in
 from tests.support.traced import work
 
 PROGRAMS = {
@@ -105,6 +107,17 @@ def elements(f: tl.Function, n: int) -> int:
     bar = jax.eval_shape(tl.lower(f), *given)
     bar = jax.tree.map(lambda y: np.ones(y.shape), bar)
     return work(tl.lower(f), *given).elements + work(tl.lower(tl.adjoint(f)), *given, bar).elements
+
+
+@pytest.mark.parametrize("name", one_in(4, PROGRAMS))
+def test_so_are_those_of_what_jax_differentiates(name: str) -> None:
+    f = tl.parse(PROGRAMS[name])
+    run = tl.to_jax(f)
+    of_all = range(len(f.variables))
+    found = [
+        work(jax.grad(lambda *given: jnp.sum(run(*given)), of_all), *arguments(f, n)).elements for n in (512, 2048)
+    ]
+    assert found[1] <= 4.2 * found[0]
 
 
 def test_rows_do_not_see_what_comes_later_in_strict_code() -> None:

@@ -1,10 +1,10 @@
-"""Which slow tests one run takes."""
+"""Which tests are quick, and which slow ones one run takes."""
 
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from tests.support.sampling import in_turns
+from tests.support.sampling import COMPILING, in_turns, thin_out
 
 
 def item(test: str, case: int | None = None, slow: bool = True) -> Any:
@@ -26,3 +26,22 @@ def test_each_slow_test_is_run_in_one_turn_and_all_else_in_each() -> None:
         assert all(times[one.nodeid] == 1 for one in turns)
         sizes = [len(run) for run in taken]
         assert max(sizes) - min(sizes) <= 3
+
+
+def test_one_in_three_quick_cases_stays_quick_where_each_compiles() -> None:
+    made: dict[str, list[Any]] = {}
+    for folder in (COMPILING[0], "surface"):
+        for name in ("first", "second"):
+            test = f"tests/{folder}/test_of_it.py::test_{name}"
+            made[test] = [SimpleNamespace(nodeid=f"{test}[{k}]", marks=[]) for k in range(7)]
+        test = f"tests/{folder}/test_of_it.py::test_without_cases"
+        made[test] = [SimpleNamespace(nodeid=test, marks=[])]
+    items: list[Any] = [one for each in made.values() for one in each]
+    for one in items:
+        one.add_marker = one.marks.append
+        one.get_closest_marker = lambda name, one=one: next((m for m in one.marks if m.name == name), None)
+    thin_out(items, 3)
+    for test, each in made.items():
+        quick = [k for k, one in enumerate(each) if not one.marks]
+        thinned = COMPILING[0] in test and len(each) > 1
+        assert quick == ([0, 3, 6] if thinned else list(range(len(each))))

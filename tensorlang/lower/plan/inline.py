@@ -17,8 +17,8 @@ else reads it can sum up one factor after the other.
 
     let t = gen i, j. y[i] * x[j] in  gen k. sum j. t[k + j, j]  ->  gen k. sum j. y[k + j] * x[j]
 
-And so are products of vectors under conditions, which are only read in sums of products of vectors: these are taken
-apart (`arrays.sums.factor`), and no array of pairs is needed.
+And so are products of vectors which are only read in sums of products of vectors, or along lines: these are taken apart
+(`arrays.sums.factor`), and no array of pairs is needed.
 
     let t = gen i, j. [p] * y[i] * x[j] in  gen i. sum j, k. [q] * t[j, k] * z[k]
                                         ->  gen i. sum j, k. [q and p] * y[j] * x[k] * z[k]
@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, bracket, children
+from tensorlang.language.grammar import Add, Bracket, Const, Expr, Extremum, Gen, Let, Mul, Sum, Var, bracket, children
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import conjunction, conjuncts, within
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
@@ -120,8 +120,8 @@ def _is_outer_product(e: Expr) -> bool:
 
 
 def _products_of_vectors(f: Function) -> set[Var]:
-    """The variables that are products of vectors under conditions, or sums of products of what has one long axis, all
-    that reads them being sums of products of vectors."""
+    """The variables with two long axes, or more, that are products of vectors, or sums of products of what has one,
+    all that reads them being sums of products of vectors, or lines of elements."""
     given, body = bindings(f.body)
     found: set[Var] = set()
     for x, e in given:
@@ -136,32 +136,43 @@ def _products_of_vectors(f: Function) -> set[Var]:
 
 
 def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
-    """Those of `found` that are read otherwise than in sums of products of vectors."""
-    stack = list(several)
+    """Those of `found` that are read otherwise than in sums of products of vectors, or along some line."""
+    stack = [(e, False) for e in several]
     seen, wrong = set(stack), set()
     while stack:
-        e = stack.pop()
+        e, is_reduced = stack.pop()
         if (x := variable(e)) is not None:
-            wrong |= {x} & found
-        elif not (isinstance(e, Sum) and all(_is_read_well(part, found) for part in _factors(e))):
-            fresh = [child for child in children(e) if child not in seen]
+            wrong |= {x} & found if is_reduced or not _is_along_line(e) else set()
+        elif not (isinstance(e, Sum) and all(_is_well(part, found) for part in _factors(e))):
+            is_reduced = is_reduced or isinstance(e, Sum | Extremum)
+            fresh = [(child, is_reduced) for child in children(e) if (child, is_reduced) not in seen]
             seen.update(fresh)
             stack += fresh
     return wrong
 
 
-def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
-    own: set[Index] = set()
-    while isinstance(e, Gen):
-        own.add(e.index)
-        e = e.body
-    if len(own) < 2:
-        return False
+def _is_well(e: Expr, found: Set[Var]) -> bool:
+    """Whether `e` is a factor of a sum of products of vectors, or a sum of terms that are such products."""
     terms = [_factors(term) for term in _terms(e)]
-    read = {i for parts in terms for part in parts for i in _indices(part)}
-    if len(terms) == 1:
-        return isinstance(e, Bracket) and own == read and all(_is_read_well(part, found) for part in terms[0])
-    return own == read and all(_is_line(part) or _is_read_well(part, found) for parts in terms for part in parts)
+    return all(
+        _is_read_well(part, found) or (len(terms) > 1 and _is_line(part)) for parts in terms for part in parts
+    )
+
+
+def _is_along_line(read: Expr) -> bool:
+    """Whether indices of the program say at which places is read, some at several."""
+    at = places(read)
+    return not _is_plain(read) and not any(a.lookups for a in at) and any(a.indices for a in at)
+
+
+def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
+    own: dict[Index, Affine] = {}
+    while isinstance(e, Gen):
+        own[e.index] = e.size
+        e = e.body
+    read = {i for term in _terms(e) for part in _factors(term) for i in _indices(part)}
+    long = [i for i, size in own.items() if not size.is_constant]
+    return len(long) > 1 and own.keys() == read and _is_well(e, found)
 
 
 def _terms(e: Expr) -> list[Expr]:

@@ -2,7 +2,8 @@
 
     sum s. (e0 + [p] * e1) * x  =  sum s. e0 * x + sum s. [p] * e1 * x
 
-All together would be a loop, since an access mixes a summed index with another one: the last resort.
+All together would be a loop, since an access mixes a summed index with another one: the last resort; or look at all
+pairs, where no term need do so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tensorlang.language.predicates import Predicate
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
+from tensorlang.lower.arrays.sums.factor import FACTOR
 from tensorlang.lower.arrays.sums.loop import LOOP
 from tensorlang.lower.arrays.sums.prefix_sum import PREFIX_SUM
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
@@ -43,14 +45,17 @@ class _Term:
 def _product_of_terms(ctx: Context, c: Summation) -> list[tuple[int, Summation]] | WhyNot:
     if c.whole or not c.summed:
         return DECIDED if c.whole else NOT_A_SUM
-    if LOOP.applies(ctx, c) is not None:
+    is_loop = LOOP.applies(ctx, c) is None
+    if not is_loop and (c.selects or c.parts or not _mixes(ctx, c, c.body)):
         return WhyNot("with no index fixed, every access is a slice")
     body = factors(c.body)
     for k, e in enumerate(body):
         terms = _terms(e)
         if len(body) > 1 and 1 < len(terms) <= _MOST:
             found = [(t.sign, t.times([*body[:k], *body[k + 1 :]], c)) for t in terms]
-            if any(_is_simpler(ctx, one) for _, one in found):
+            if is_loop and any(_is_simpler(ctx, one) for _, one in found):
+                return found
+            if not is_loop and all(_is_thin(ctx, one) for _, one in found):
                 return found
     return WhyNot("no factor is a sum of terms of which one is computed in a better way by itself")
 
@@ -60,6 +65,19 @@ def _is_simpler(ctx: Context, c: Summation) -> bool:
     return LOOP.applies(ctx, c) is not None or any(
         way.applies(ctx, c) is None for way in (CORRELATION, BAND_PRODUCT, PREFIX_SUM)
     )
+
+
+def _mixes(ctx: Context, c: Summation, e: Expr) -> bool:
+    """Whether `e` depends on a summed index and on an axis of the result."""
+    free = ctx.free_indices.free(e, c.scope.env)
+    return not free.isdisjoint(c.summed) and not free.isdisjoint(c.scope.domain)
+
+
+def _is_thin(ctx: Context, c: Summation) -> bool:
+    """Whether `c` is computed without looking at each summed index for each axis of the result."""
+    if any(way.applies(ctx, c) is None for way in (CORRELATION, BAND_PRODUCT, FACTOR, PREFIX_SUM)):
+        return True
+    return not c.parts and not any(_mixes(ctx, c, e) for e in factors(c.body))
 
 
 def _terms(e: Expr) -> list[_Term]:
@@ -87,7 +105,7 @@ def _expanded(ctx: Context, c: Summation, found: list[tuple[int, Summation]]) ->
 
 EXPAND = Strategy(
     "expand",
-    "sum s. (e0 + [p] * e1) * x = sum s. e0 * x + sum s. [p] * e1 * x, if one of the two needs no loop",
+    "sum s. (e0 + [p] * e1) * x = sum s. e0 * x + sum s. [p] * e1 * x, if one needs no loop, or neither all pairs",
     _product_of_terms,
     _expanded,
 )

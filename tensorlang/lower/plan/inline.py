@@ -154,9 +154,7 @@ def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
 def _is_well(e: Expr, found: Set[Var]) -> bool:
     """Whether `e` is a factor of a sum of products of vectors, or a sum of terms that are such products."""
     terms = [_factors(term) for term in _terms(e)]
-    return all(
-        _is_read_well(part, found) or (len(terms) > 1 and _is_line(part)) for parts in terms for part in parts
-    )
+    return all(_is_read_well(part, found) or (len(terms) > 1 and _is_line(part)) for parts in terms for part in parts)
 
 
 def _is_along_line(read: Expr) -> bool:

@@ -194,9 +194,9 @@ def linearized(
         put_together(f.name, (*f.params, *joint.outputs), replace(parts, results=results))
         for results in ((*parts.results, *joint.cotangents), joint.cotangents)
     )
-    cheap = {x for x, e in parts.statements if not any(isinstance(part, Call) for part in postorder(e))}
-    outer = {x for x in cheap if isinstance(x, Var) and _is_outer(x, dict(parts.statements)[x])}
-    unfit = computed_where_read(whole, on_points) | (computed_where_read(alone, on_points) & cheap) | outer
+    cheap = {x: e for x, e in parts.statements if not any(isinstance(part, Call) for part in postorder(e))}
+    outer = {x for x, e in cheap.items() if isinstance(x, Var) and _is_outer(x, e)}
+    unfit = computed_where_read(whole, on_points) | (computed_where_read(alone, on_points) & cheap.keys()) | outer
     negative = (
         x for x, _ in parts.statements if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
     )
@@ -204,7 +204,7 @@ def linearized(
 
 
 def _is_outer(x: Var, e: Expr) -> bool:
-    """Whether `x`, which is `e`, is made of arrays with fewer axes, but for such of fixed lengths, and of no sums."""
+    """Whether `x`, which is `e`, is made of no sums, and of arrays with fewer axes without a fixed length."""
     nodes = postorder(e)
     return not any(isinstance(part, Sum | Extremum | Apply) for part in nodes) and all(
         _axes(part) < _axes(x) for part in nodes if isinstance(part, Var)
@@ -293,7 +293,7 @@ def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) 
         f"{f.name}_adjoint", (*params, *joint.outputs), Parts(tuple(reversed(later)), joint.cotangents)
     )
     whole = put_together(f.name, f.params, replace(joint.parts, results=(*joint.parts.results, *stored)))
-    if any(x in unfit for x, _ in later):  # fewer read it in each of the two
+    if any(isinstance(x, Var) and x in unfit for x, _ in later):  # fewer read it in each of the two
         own = {x.name for x, _ in bindings(f.body)[0]}
         whole, backward = _again(whole, own), _again(backward, own)
     return Linearized(

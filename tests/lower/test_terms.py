@@ -37,9 +37,41 @@ def program(case: str) -> tl.Function:
     return tl.parse(f"f({PARAMETERS}) = " + WAYS[way].format(MATRICES[matrix]))
 
 
+TERMS = [
+    *("t[i - j + n]", "u[i] * v[j]", "x[j] * u[i]", "v[i]", "t[i + j]", "[i = j] * v[i]"),
+    *("[0 <= i - j + 1 < 3] * b[i - j + 1, j]", "0.5 * x[i] * v[j]", "[i + j = n - 1] * x[j]"),
+]
+READERS = [
+    *("gen i:n. sum j:n. A[i, j] * x[j]", "gen j:n. sum i:n. A[i, j] * v[i]", "gen i:n. A[i, i]"),
+    *("gen i:n. v[i] * sum j:n. A[i, j] * sin(x[j])", "gen i:n. sum j:n. A[j, i] * x[j]"),
+]
+TRIANGLE = "[j <= i] * u[i] * x[j]"
+OTHERS = ["sum i:n, j:n. u[i] * A[i, j] * x[j]", "gen j:n. sum i:n. A[i, j] * u[i] * v[i]"]
+"""Some of their gradients hold matrices, also those of this triangle."""
+
+
+def random_program(rng: random.Random, terms: list[str], readers: list[str]) -> tl.Function:
+    """Products of a matrix of some terms with vectors, one or two."""
+    matrix = "".join(f" {rng.choice('+-')} {term}" for term in rng.sample(terms, rng.randint(1, 3)))
+    read = rng.sample(readers, rng.randint(1, 2))
+    results = read[0] if len(read) == 1 else f"({read[0]}, {read[1]})"
+    return tl.parse(f"f({PARAMETERS}) = let A = gen i:n, j:n. 0.5 * u[j]{matrix} in {results}")
+
+
+@pytest.mark.parametrize("seed", one_in(30, range(60)))
+def test_random_products_are_right_and_hold_no_matrix(seed: int) -> None:
+    f = random_program(random.Random(seed), TERMS, READERS)
+    is_right(f)
+    holds_no_matrix(f)
+    is_right(random_program(random.Random(seed), [*TERMS, TRIANGLE], READERS + OTHERS))
+
+
 @pytest.mark.parametrize("case", one_in(5, CASES))
 def test_products_with_vectors_are_right(case: str) -> None:
-    f = program(case)
+    is_right(program(case))
+
+
+def is_right(f: tl.Function) -> None:
     with jax.enable_x64(True):
         for g in (f, tl.adjoint(f)):
             for n in (1, 2, 9):
@@ -49,11 +81,14 @@ def test_products_with_vectors_are_right(case: str) -> None:
 
 @pytest.mark.parametrize("case", one_in(5, CASES))
 def test_no_matrix_is_held_by_what_jax_differentiates(case: str) -> None:
-    f = program(case)
+    holds_no_matrix(program(case))
+
+
+def holds_no_matrix(f: tl.Function) -> None:
     run = tl.to_jax(f)
 
     def gradient(*given: np.ndarray) -> tuple[jax.Array, ...]:
-        return jax.grad(lambda *given: jnp.sum(run(*given)), range(5))(*given)
+        return jax.grad(lambda *given: sum(map(jnp.sum, jax.tree.leaves(run(*given)))), range(5))(*given)
 
     done = []
     for n in (1024, 2048, 4096):

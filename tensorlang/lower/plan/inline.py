@@ -35,28 +35,51 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Const, Expr, Extremum, Gen, Let, Mul, Sum, Var, bracket, children
+from tensorlang.language.grammar import (
+    Add,
+    Bracket,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    Mul,
+    Sum,
+    Var,
+    bracket,
+    children,
+    number,
+)
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import conjunction, conjuncts, within
+from tensorlang.language.predicates import FALSE, conjunction, conjuncts, free_atoms, within
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, places, reads, results, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import unanswered
+from tensorlang.sets.scopes import postorder
 
 _CHEAP = 4
 """Additions and multiplications for an element that is rather computed again than gathered."""
+
+_MANY = 16
+"""The same of a sum of products that is taken apart: as many terms are summed up one by one."""
 
 _Made = tuple[tuple[Index, ...], Expr]
 """The indices of an array, and what its element at these is."""
 
 
 def inline(f: Function) -> Function:
-    """`f` with elements computed where they are read at chosen places, or once at places that mix indices; and products
-    of vectors where they are read."""
-    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f) | _products_of_vectors(f)).of(f.body)))
+    """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
+    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f)).of(f.body)))
+
+
+def inline_matrices(f: Function) -> Function:
+    """`f` with products of vectors, and sums of what has structure, computed where vectors are multiplied by them."""
+    found = _products_of_vectors(f)
+    return replace(f, body=run(_Rewriting(found).of(f.body))) if found else f
 
 
 def _read_once(f: Function) -> set[Var]:
@@ -139,10 +162,13 @@ def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
     """Those of `found` that are read otherwise than in sums of products of vectors, or along some line."""
     stack = [(e, False) for e in several]
     seen, wrong = set(stack), set()
+    short: set[Index] = set()
     while stack:
         e, is_reduced = stack.pop()
+        if isinstance(e, Gen) and e.size.is_constant:
+            short.add(e.index)
         if (x := variable(e)) is not None:
-            wrong |= {x} & found if is_reduced or not _is_along_line(e) else set()
+            wrong |= {x} & found if is_reduced or not _is_along_line(e, short) else set()
         elif not (isinstance(e, Sum) and all(_is_well(part, found) for part in _factors(e))):
             is_reduced = is_reduced or isinstance(e, Sum | Extremum)
             fresh = [(child, is_reduced) for child in children(e) if (child, is_reduced) not in seen]
@@ -157,10 +183,10 @@ def _is_well(e: Expr, found: Set[Var]) -> bool:
     return all(_is_read_well(part, found) or (len(terms) > 1 and _is_line(part)) for parts in terms for part in parts)
 
 
-def _is_along_line(read: Expr) -> bool:
-    """Whether indices of the program say at which places is read, some at several."""
+def _is_along_line(read: Expr, short: Set[Index]) -> bool:
+    """Whether fewer indices than it has axes say at which places is read, not counted those that are `short`."""
     at = places(read)
-    return not _is_plain(read) and not any(a.lookups for a in at) and any(a.indices for a in at)
+    return bool(at) and len(_indices(read) - short) < len(at) and not any(a.lookups for a in at)
 
 
 def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
@@ -169,6 +195,7 @@ def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
         own[e.index] = e.size
         e = e.body
     read = {i for term in _terms(e) for part in _factors(term) for i in _indices(part)}
+    read |= {a for part in postorder(e) if isinstance(part, Bracket) for a in free_atoms(part.pred) if a in own}
     long = [i for i, size in own.items() if not size.is_constant]
     return len(long) > 1 and own.keys() == read and _is_well(e, found)
 
@@ -220,13 +247,7 @@ def _is_vector(e: Expr) -> bool:
 
 def _is_read_well(e: Expr, found: Set[Var]) -> bool:
     """Whether `e` is a factor of a sum of products of vectors, one of `found` among them."""
-    return _is_vector(e) or (variable(e) in found and _is_plain(e))
-
-
-def _is_plain(read: Expr) -> bool:
-    """Whether each place at which is read is another index."""
-    at = places(read)
-    return len(_indices(read)) == len(at) and all(a is atom_affine(i) for a in at for i in a.free)
+    return _is_vector(e) or (variable(e) in found and not any(a.lookups for a in places(e)))
 
 
 @dataclass
@@ -243,11 +264,12 @@ class _Rewriting:
             if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
                 own, body = self.cheap[x]
                 at = places(e)
-                self.memo[e] = _unguarded(with_atoms(body, dict(zip(own, at, strict=True))), at)
+                element = _unguarded(with_atoms(body, dict(zip(own, at, strict=True))), at)
+                self.memo[e] = rewrite(element, lambda _: None, lambda _, new: _without_zeros(new))
             elif isinstance(e, Let):
                 value = yield from call(self.of(e.value))
                 if isinstance(e.var, Var):
-                    made = _cheap(value)
+                    made = _cheap(value, _MANY if e.var in self.once else _CHEAP)
                     if made is None:
                         self.computed.add(e.var)
                     elif e.var in self.once or not self._is_of_several(made):
@@ -258,7 +280,7 @@ class _Rewriting:
                 parts = []
                 for part in children(e):
                     parts.append((yield from call(self.of(part))))
-                self.memo[e] = _with_conditions_outside(with_children(e, parts))
+                self.memo[e] = _without_zeros(_with_conditions_outside(with_children(e, parts)))
         return self.memo[e]
 
     def _is_of_several(self, made: _Made) -> bool:
@@ -282,6 +304,19 @@ def _unguarded(e: Expr, at: Sequence[Affine]) -> Expr:
     return rewrite(e, lambda _: None, answered) if chosen else e
 
 
+def _without_zeros(e: Expr) -> Expr:
+    """`e`, whose parts are without zeros, without those that nothing leaves of them at the places where it is read."""
+    match e:
+        case Bracket(p, _) if p is FALSE:
+            return number(0)
+        case Add(a, Const(0), _) | Add(Const(0), a, 1):
+            return a
+        case Mul(Const(0), _) | Mul(_, Const(0)) | Sum(_, _, Const(0)):
+            return number(0)
+        case _:
+            return e
+
+
 def _with_conditions_outside(e: Expr) -> Expr:
     """`e`, the conditions of what it is a product of in one bracket around it."""
     match e:
@@ -295,8 +330,8 @@ def _with_conditions_outside(e: Expr) -> Expr:
             return e
 
 
-def _cheap(e: Expr) -> _Made | None:
-    """The element of an array of a few additions and multiplications."""
+def _cheap(e: Expr, most: int) -> _Made | None:
+    """The element of an array of additions and multiplications, up to a number of them."""
     own: list[Index] = []
     while isinstance(e, Gen):
         own.append(e.index)
@@ -312,4 +347,4 @@ def _cheap(e: Expr) -> _Made | None:
         elif not isinstance(part, Bracket):
             return None
         stack += children(part)
-    return (tuple(own), e) if own and 0 < operations <= _CHEAP else None
+    return (tuple(own), e) if own and 0 < operations <= most else None

@@ -14,7 +14,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
-from tensorlang.lower.plan.inline import inline
+from tensorlang.lower.plan.inline import inline, inline_matrices
 from tensorlang.lower.plan.ir import (
     Assign,
     AtPoints,
@@ -91,7 +91,7 @@ def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
     numbers = replace_integers(f)
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)
-    inlined = without_unread_masks(inline_running_products(inline(rerolled.function)))
+    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function))))
     return numbers, tables, rerolled, bound_quotients(inlined, tables)
 
 

@@ -8,13 +8,14 @@ pairs, where no term need do so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce as fold
 
+from tensorlang.language.affine import Atom
 from tensorlang.language.grammar import Add, Bracket, Expr, Mul
-from tensorlang.language.predicates import Predicate
+from tensorlang.language.predicates import Predicate, conjunction
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
@@ -26,6 +27,7 @@ from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, literal, plus
 from tensorlang.lower.plan.dependence import factors
 from tensorlang.recursion import Deep, call
+from tensorlang.sets.solve import determines
 
 _MOST = 8
 """Terms that are taken apart."""
@@ -46,16 +48,17 @@ def _product_of_terms(ctx: Context, c: Summation) -> list[tuple[int, Summation]]
     if c.whole or not c.summed:
         return DECIDED if c.whole else NOT_A_SUM
     is_loop = LOOP.applies(ctx, c) is None
-    if not is_loop and (c.selects or c.parts or not _mixes(ctx, c, c.body)):
+    free = ctx.free_indices.free
+    if not is_loop and (c.selects or c.parts or not _mixes(c, free(c.body, c.scope.env))):
         return WhyNot("with no index fixed, every access is a slice")
     body = factors(c.body)
     for k, e in enumerate(body):
         terms = _terms(e)
-        if len(body) > 1 and 1 < len(terms) <= _MOST:
+        if 1 < len(terms) <= _MOST:
             found = [(t.sign, t.times([*body[:k], *body[k + 1 :]], c)) for t in terms]
             if is_loop and any(_is_simpler(ctx, one) for _, one in found):
                 return found
-            if not is_loop and all(_is_thin(ctx, one) for _, one in found):
+            if not is_loop and _mixes(c, free(e, c.scope.env)) and all(_is_thin(ctx, one) for _, one in found):
                 return found
     return WhyNot("no factor is a sum of terms of which one is computed in a better way by itself")
 
@@ -67,17 +70,20 @@ def _is_simpler(ctx: Context, c: Summation) -> bool:
     )
 
 
-def _mixes(ctx: Context, c: Summation, e: Expr) -> bool:
-    """Whether `e` depends on a summed index and on an axis of the result."""
-    free = ctx.free_indices.free(e, c.scope.env)
-    return not free.isdisjoint(c.summed) and not free.isdisjoint(c.scope.domain)
+def _mixes(c: Summation, free: Collection[Atom]) -> bool:
+    """Whether these are several long indices, a summed one among them."""
+    long = [i for i, r in c.ranges.items() if not r.extent.is_constant and i in free]
+    return len(long) > 1 and any(i in c.summed for i in long)
 
 
 def _is_thin(ctx: Context, c: Summation) -> bool:
-    """Whether `c` is computed without looking at each summed index for each axis of the result."""
+    """Whether `c` is computed without looking at each summed index for each other index."""
+    if determines(conjunction(c.parts), c.summed):
+        return True
     if any(way.applies(ctx, c) is None for way in (CORRELATION, BAND_PRODUCT, FACTOR, PREFIX_SUM)):
         return True
-    return not c.parts and not any(_mixes(ctx, c, e) for e in factors(c.body))
+    free = ctx.free_indices.free
+    return not c.parts and not any(_mixes(c, free(e, c.scope.env)) for e in factors(c.body))
 
 
 def _terms(e: Expr) -> list[_Term]:

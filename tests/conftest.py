@@ -31,7 +31,7 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
-    parser.addoption("--cases", type=int, default=1, help="of slow cases and tests run one in so many, in turns")
+    parser.addoption("--cases", type=int, default=1, help="run one in so many of the cases and tests that are alike, in turns")
     parser.addoption("--turn", type=int, help="whose turn it is; by default the next with each commit")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
@@ -50,7 +50,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-_QUICK_CASES = 3
+_QUICK_CASES = 4
 """Of the cases of a test that compiles one in so many is quick."""
 
 _SKIPPED = "tensorlang/skipped"

@@ -1,4 +1,4 @@
-"""Which of many alike cases are run: by the quick tests, and by one run of the slow ones."""
+"""Which of many alike cases are quick, and which of all one run takes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ def thin_out(items: Iterable[pytest.Item], share: int) -> None:
 
 
 def in_turns(items: Iterable[pytest.Item], share: int, turn: int) -> list[pytest.Item]:
-    """All that is quick, and one in `share` of the slow cases of each test, and of the slow tests without cases of
-    each file: each in one turn of so many."""
-    number: Counter[str] = Counter()
+    """Of the cases of each test, and of the tests without cases of each file, one in `share` of the quick ones and of
+    the slow ones: each in one turn of so many."""
+    number: Counter[tuple[str, bool]] = Counter()
 
     def is_next(item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") is None:
-            return True
         alike = item.nodeid.partition("[" if hasattr(item, "callspec") else "::")[0]
-        number[alike] += 1
-        return (number[alike] + len(alike) - turn) % share == 0  # files of one such test take different turns
+        slow = item.get_closest_marker("slow") is not None
+        number[alike, slow] += 1
+        return (number[alike, slow] + len(alike) - turn) % share == 0  # files of one such test take different turns
 
     return [item for item in items if is_next(item)]

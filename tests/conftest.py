@@ -31,7 +31,7 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
-    parser.addoption("--cases", type=int, default=1, help="run one in so many of the cases and tests that are alike, in turns")
+    parser.addoption("--cases", type=int, default=1, help="run one in so many of cases and tests that are alike")
     parser.addoption("--turn", type=int, help="whose turn it is; by default the next with each commit")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")

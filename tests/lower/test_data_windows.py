@@ -107,6 +107,28 @@ def test_elements_of_two_index_arrays_that_are_near_each_other_find_each_other(o
     grows_linearly(f)
 
 
+IMAGES = {
+    "a convolution that is pooled": """f(x: [2*n][2*n]R, w: [3][3]R) = sum i:n, j:n. max a:2, b:2. sum p:3, q:3.
+        [0 <= 2*i + a + p - 1 < 2*n and 0 <= 2*j + b + q - 1 < 2*n] * x[2*i + a + p - 1, 2*j + b + q - 1] * w[p, q]""",
+    "overlapping pools": """f(x: [2*n + 1][2*n + 1]R, w: [3][3]R) = sum i:n, j:n. max p:3, q:3.
+        x[2*i + p, 2*j + q] * w[p, q]""",
+    "filters put at places": """f(w: [3][2]R, a: [n][n]idx(n), b: [n][n]idx(n)) = gen i:n, j:n. sum k:n, l:n.
+        [0 <= i - a[k, l] < 3 and 0 <= j - b[k, l] < 2] * w[i - a[k, l], j - b[k, l]]""",
+    "patches": """f(x: [n][n]R, w: [3][3]R, a: [n]idx(n), b: [n]idx(n)) = gen k:n. sum i:n, j:n.
+        [0 <= i - a[k] < 3 and -1 <= j - b[k] < 2] * sin(x[i, j] * w[i - a[k], j - b[k] + 1])""",
+    "patches of three axes": """f(x: [n][n][4]R, w: [2][2][2]R, a: [n]idx(n), b: [n]idx(n), c: [n]idx(4)) =
+        sum k:n, i:n, j:n, l:4. [0 <= i - a[k] < 2 and 0 <= j - b[k] < 2 and 0 <= l - c[k] < 2] *
+        x[i, j, l] * w[i - a[k], j - b[k], l - c[k]]""",
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_windows_that_data_choose_may_have_several_axes(name: str) -> None:
+    f = tl.parse(IMAGES[name])
+    agrees(f, 1, 2, 5)
+    grows_linearly(f, least=16, power=2)
+
+
 AT_DATA = {
     "a function of both": "sum i:n, j:n. [t[i] - 3 <= j <= t[i]] * sin(x[t[i]] + y[j])",
     "by columns": "gen j:n. sum i:n. [t[i] - 3 <= j <= t[i]] * cos(x[t[i]] + y[j]) * y[i]",

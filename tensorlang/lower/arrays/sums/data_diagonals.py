@@ -16,7 +16,7 @@ from itertools import combinations
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Access, Expr, Proj
-from tensorlang.language.predicates import Exists, NonNegative, Predicate, conjunction, equal, free_atoms
+from tensorlang.language.predicates import Equal, Exists, NonNegative, Predicate, conjunction, equal, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.language.types import Array
 from tensorlang.lower.arrays.brackets import guarded
@@ -42,10 +42,12 @@ class _Few:
 def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
     if c.whole:
         return DECIDED
-    lengths = [r.extent.constant for r in c.ranges.values() if r.extent.is_constant]
     for width, parts in sorted(_bounded(c), key=lambda found: found[0]):
-        if all(width < n for n in lengths) and (found := _of_each(ctx, c, width, parts)) is not None:
-            return found
+        tied = [r.extent for i, r in c.ranges.items() if i in parts[0].value.free]
+        fewer = all(width < n.constant for n in tied if n.is_constant)
+        if fewer and (found := _of_each(ctx, c, width, parts)) is not None:
+            more = _few_values(ctx, found.c) if found.way is SEGMENT_SUM else found  # one place has several axes
+            return more if isinstance(more, _Few) and more.way is SEGMENT_SUM else found
     return WhyNot("no difference of an element of an index array has a number of values")
 
 
@@ -69,9 +71,16 @@ def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative
         last, a = p.value + q.value, p.value
         if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
             continue
+        if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
+            continue
         summed = [s for s in c.summed if s in a.free]
         if len(summed) > 1 or (summed and c.scope.axes(a)):
             yield last.constant + 1, (p, q)
+
+
+def _is_known(c: Summation, a: Affine) -> bool:
+    """Whether neither data nor an axis of the result is in `a`."""
+    return not a.lookups and not c.scope.axes(a)
 
 
 def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:

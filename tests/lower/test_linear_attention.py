@@ -32,6 +32,12 @@ PROGRAMS = {
         gen g:h, i:n, b:e. sum a:d, j:n. [j <= i] * Q[g, i, a] * K[g, j, a] * V[g, j, b]""",
     "of one value": """f(Q: [n][d]R, K: [n][d]R, v: [n]R) =
         gen i:n. sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * v[j]""",
+    "interactions of two features": """f(x: [e][n]R, w: [n][d]R, y: [e]R) =
+        sum b:e. ((sum i:n, j:n. [j < i] * (sum a:d. w[i, a] * w[j, a]) * x[b, i] * x[b, j]) - y[b])^2""",
+    "of what came long before": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [j + 3 <= i] * Q[i, a] * K[j, a] * V[j, b]""",
+    "of what comes next, too": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [j <= i + 1] * Q[i, a] * K[j, a] * V[j, b]""",
 }
 
 OTHERWISE = {

@@ -9,21 +9,22 @@ one another: of n rows in chunks of c that takes n * c * (|k| + |b|) + 2 * n * |
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Access, Expr, Mul
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
-from tensorlang.lower.arrays.brackets import guarded
+from tensorlang.lower.arrays.brackets import among_zeros, guarded
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import Name, Node
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, apply
+from tensorlang.lower.arrays.values import Axes, Value, apply
 from tensorlang.lower.plan.dependence import factors
 from tensorlang.recursion import Deep, call
 
@@ -31,9 +32,13 @@ from tensorlang.recursion import Deep, call
 @dataclass(frozen=True)
 class _Chunks:
     """The only condition on indices and those on sizes; the axis of the result and the summed index that it compares;
-    the other summed index, the axis of the third factor, and those that all share; and the factors."""
+    the other summed index, the axis of the third factor, and those that all share; and the factors. The last one that
+    a row sees, or the first one, is that of the row plus `shift`, or before or after it if that is 0 and `strict`; all
+    those of rows that see any, and all that are summed over, are in `every` range."""
 
     limit: NonNegative
+    shift: int
+    every: Range
     outer: tuple[Predicate, ...]
     row: Index
     summed: Index
@@ -52,7 +57,7 @@ class _Chunks:
     @property
     def strict(self) -> bool:
         """Whether the row itself is left out."""
-        return self.limit.value.constant < 0
+        return self.limit.value.constant == -1 and not self.shift
 
 
 def _three_factors(ctx: Context, c: Summation) -> _Chunks | WhyNot:
@@ -63,7 +68,7 @@ def _three_factors(ctx: Context, c: Summation) -> _Chunks | WhyNot:
     outer = tuple(q for q in c.parts if not any(isinstance(a, Index) for a in free_atoms(q)))
     ties = [q for q in c.parts if q not in outer]
     limit = ties[0] if len(ties) == 1 else None
-    if not isinstance(limit, NonNegative) or limit.value.constant not in (0, -1) or len(limit.value.terms) != 2:
+    if not isinstance(limit, NonNegative) or len(limit.value.terms) != 2:
         return WhyNot("one comparison of a summed index with an axis of the result is not its only condition")
     found = _roles(ctx, c, limit, outer)
     return found or WhyNot(
@@ -78,8 +83,11 @@ def _roles(ctx: Context, c: Summation, limit: NonNegative, outer: tuple[Predicat
         return None
     row, summed = rows[0], ends[0]
     (inner,) = (k for k in c.summed if k is not summed)
-    r, s = c.scope.domain[row], c.summed[summed]
-    if r.start is not s.start or r.extent is not s.extent or abs(limit.value.coefficient(row)) != 1:
+    if abs(k := limit.value.coefficient(row)) != 1:
+        return None
+    shift = 0 if limit.value.constant == -1 else k * limit.value.constant
+    every = _every(ctx, c.scope.domain[row], c.summed[summed], shift, k < 0)
+    if every is None:
         return None
     parts = factors(c.body)
     free = [ctx.free_indices.free(e, c.scope.env) for e in parts]
@@ -98,7 +106,18 @@ def _roles(ctx: Context, c: Summation, limit: NonNegative, outer: tuple[Predicat
         return None
     value = fold(Mul, [parts[k] for k in rest]) if rest else None
     column = columns[0] if columns else None
-    return _Chunks(limit, outer, row, summed, inner, column, batch, parts[query[0]], parts[key[0]], value)
+    return _Chunks(limit, shift, every, outer, row, summed, inner, column, batch, parts[query[0]], parts[key[0]], value)
+
+
+def _every(ctx: Context, row: Range, summed: Range, shift: int, backwards: bool) -> Range | None:
+    """What is summed over, and what the rows that see all of that see last, or first if `backwards`."""
+    start, stop = row.start + shift, row.stop + shift
+    further = start - summed.start if backwards else summed.stop - stop
+    if ctx.integers.is_nonnegative(further):
+        return summed
+    if not ctx.integers.is_nonnegative(-further):
+        return None
+    return Range(start, summed.stop) if backwards else Range(summed.start, stop)
 
 
 def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
@@ -114,16 +133,27 @@ def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
     query = yield from call(_laid_out(ctx, inner, found.query, (*found.batch, found.row, found.inner)))
     key = yield from call(_laid_out(ctx, inner, found.key, (*found.batch, found.summed, found.inner)))
     last = () if found.column is None else (found.column,)
+    shown = Range(found.every.start - found.shift, found.every.stop - found.shift)
+    every = {**c.ranges, found.row: shown, found.summed: found.every}
+    query = _over(ctx, c.ranges, every, query, (*found.batch, found.row, found.inner))
+    key = _over(ctx, c.ranges, every, key, (*found.batch, found.summed, found.inner))
     value = None
     if found.value is not None:
         value = yield from call(_laid_out(ctx, inner, found.value, (*found.batch, found.summed, *last)))
+        value = _over(ctx, c.ranges, every, value, (*found.batch, found.summed, *last))
     scope.block.note(
         f"sums over {found.summed.name} {'from' if found.backwards else 'up to'} {found.row.name}, in chunks"
     )
     ctx.multiplied |= not c.selects
     parts = [query, key, Name("None") if value is None else value]
     flags = [Name(str(flag)) for flag in (found.backwards, found.strict, found.column is not None, bool(c.selects))]
-    return Value(apply("_sum_in_chunks", *parts, *flags), (*found.batch, found.row, *last), 1)
+    axes = (*found.batch, found.row, *last)
+    return Value(_over(ctx, every, c.ranges, apply("_sum_in_chunks", *parts, *flags), axes), axes, 1)
+
+
+def _over(ctx: Context, own: Mapping[Index, Range], wanted: Mapping[Index, Range], x: Node, axes: Axes) -> Node:
+    """The array, whose axes have their own ranges, over the wanted ones: zero where it has no element."""
+    return among_zeros(ctx, own, wanted, Value(x, axes, 1)).node
 
 
 def _laid_out(ctx: Context, inner: Scope, e: Expr, axes: Sequence[Index]) -> Deep[Node]:

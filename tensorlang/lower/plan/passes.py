@@ -8,9 +8,9 @@ from dataclasses import replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.grammar import Bracket, Expr, Gen, Var
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import Relation
+from tensorlang.language.predicates import Relation, conjuncts
 from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
@@ -29,6 +29,7 @@ from tensorlang.lower.plan.ir import (
 )
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.needless_guards import without_needless_guards
+from tensorlang.lower.plan.needless_masks import asks_data, without_masks_of_data
 from tensorlang.lower.plan.numbers import WithoutIntegers, replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
 from tensorlang.lower.plan.quotients import Tables, bound_quotients, read_quotients
@@ -37,11 +38,17 @@ from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
 from tensorlang.lower.plan.unread_masks import without_unread_masks
+from tensorlang.normal import normal_ssa
+from tensorlang.sets.scopes import postorder
+from tensorlang.simplify.read_back import read_back
 
 
-def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
-    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
-    numbers, tables, rerolled, inlined = _inlined(f)
+def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, strict: bool = False) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`.
+
+    If `strict`, what brackets hide has no influence, even if it is nan or inf.
+    """
+    numbers, tables, rerolled, inlined = _inlined(f if strict else _without_masks_of_zeros(f))
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)
@@ -79,10 +86,19 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) 
 
 def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> frozenset[Var]:
     """The variables of `f`, simplified, that its plan has no arrays for, or arrays only at the points of relations."""
-    _, _, rerolled, inlined = _inlined(f)
+    _, _, rerolled, inlined = _inlined(_without_masks_of_zeros(f))
     left = {x for x, _ in bindings(inlined.body)[0]}
     gone = {x for x, _ in bindings(rerolled.function.body)[0] if isinstance(x, Var) and x not in left}
     return frozenset(gone | stored_at_points(f, sparse).keys())
+
+
+def _without_masks_of_zeros(f: Function) -> Function:
+    """`f`, which asks of data whether there is something only where that makes a difference to finite numbers."""
+    if not any(isinstance(e, Bracket) and any(map(asks_data, conjuncts(e.pred))) for e in postorder(f.body)):
+        return f
+    s = normal_ssa(f)
+    made = without_masks_of_data(s)
+    return f if made.statements == s.statements else read_back(made)
 
 
 def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:

@@ -11,7 +11,7 @@ from tensorlang.lower.plan.products import Term, read_at
 
 
 def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False) -> frozenset[Index] | None:
-    """The two indices that `ties` say are in order, as j <= i or j + 2 <= i, or the same, or of one group, p[j] = p[i], or in
+    """The two indices that `ties` say are in order, j + 2 <= i, or the same, or of one group, p[j] = p[i], or in
     order and of a group; or one is an element of the other, i = p[j], if that is `scattered`."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):

@@ -69,6 +69,9 @@ from tensorlang.lower.arrays.shapes import (
     subscripted,
 )
 
+_FAR = 1000
+"""Sizes below this are told apart by their powers."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -246,6 +249,8 @@ class _Run:
                 return total or Shaped((), "i", True)
             case Position(a, arrays):
                 return _integer(a, scope, {atom: self.value(array, scope) for atom, array in arrays})
+            case Infix(left, "<=", right) if (found := self.of_power(left, right, scope)) is not None:
+                return found
             case Infix(left, op, right):
                 return self.infix(self.value(left, scope), op, self.value(right, scope))
             case Negative(of):
@@ -283,6 +288,19 @@ class _Run:
                 named = {name: self.value(v, scope) for name, v in keywords}
                 return self.applied(operation, given, named)
         raise NormalFormError(f"an array program has no shape for {type(node).__name__}")
+
+    def of_power(self, left: Node, right: Node, scope: Scope) -> Predicate | None:
+        """left <= right, where one is a number and the other a power of an integer, as a comparison of that integer."""
+        for power, other in ((right, left), (left, right)):
+            limit = self.value(other, scope) if isinstance(power, Volume) and len(power.extents) > 1 else None
+            if not isinstance(power, Volume) or not isinstance(limit, Affine) or not 0 < limit.constant < _FAR:
+                continue
+            bases = [_integer(a, scope, {}) for a in power.extents]
+            if limit.is_constant and all(base == bases[0] for base in bases):
+                reached = limit.constant + (power is left)
+                root = next(n for n in range(_FAR) if power.factor * n ** len(bases) >= reached)
+                return compared(bases[0], "<" if power is left else ">=", constant(root))
+        return None
 
     def infix(self, a: Value, op: str, b: Value) -> Value:
         """left op right, of arrays or of static integers."""

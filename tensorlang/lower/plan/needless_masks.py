@@ -49,6 +49,7 @@ from tensorlang.normal.ssa import (
     States,
     Term,
     factor_indices,
+    looked_up,
     operands,
     own_indices,
     own_ranges,
@@ -127,7 +128,8 @@ def without_masks_of_data(s: SSA) -> SSA:
     if not wanted:
         return s
     others = {x: TRUE for x in s.statements if x not in wanted}
-    new, _ = _left_out(s, asks_data, finite_ones(s.statements), others)
+    elements = {x for x in s.statements if isinstance(x, Contraction) and is_index_only(x) and looked_up(x)}
+    new, _ = _left_out(s, asks_data, finite_ones(s.statements), others, elements)
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
@@ -183,25 +185,29 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
 
 
 def _left_out(
-    s: SSA, asks: _Asks, finite: Collection[Statement], known: Mapping[Statement, Predicate]
+    s: SSA,
+    asks: _Asks,
+    finite: Collection[Statement],
+    known: Mapping[Statement, Predicate],
+    masked: Collection[Statement] = (),
 ) -> tuple[dict[Statement, Statement], dict[Statement, Predicate]]:
     """What becomes of each statement without the conditions of that kind that hide nothing but zeros of what is finite,
-    and the supports of all that becomes of them; some are `known`."""
+    and the supports of all that becomes of them; some are `known`. Those `masked` are read as they are."""
     new: dict[Statement, Statement] = {}
     whole: dict[Statement, Statement] = {}
     supports: dict[Statement, Predicate] = {}
     for x in s.statements:
         reads_finite = set(operands(x)) <= set(finite)
-        masked = with_operands(x, new)
-        made = _shown(masked, asks, supports, reads_finite)
+        before = with_operands(x, new)
+        made = _shown(before, asks, supports, reads_finite)
         if isinstance(made, Contraction) and reads_finite:
             made = _of_whole(made, whole, asks, supports)
-        masks = _masks(made, asks) if x in finite else []
+        masks = _masks(made, asks) if x in finite and x not in masked else []
         if isinstance(made, Map | Contraction) and masks:
             y = whole[made] = _under(made, conjunction(q for q in conjuncts(made.pred) if q not in masks))
             supports[y] = _support(y, supports)
         new[x] = made
-        supports[made] = known.get(x) or _support(masked, supports)
+        supports[made] = known.get(x) or _support(before, supports)
     return new, supports
 
 
@@ -278,9 +284,7 @@ def _shown(x: Statement, asks: _Asks, supports: Mapping[Statement, Predicate], f
             return x
 
 
-def _nonzero(
-    f: ScalarFunction, arguments: Sequence[Statement], supports: Mapping[Statement, Predicate]
-) -> Predicate:
+def _nonzero(f: ScalarFunction, arguments: Sequence[Statement], supports: Mapping[Statement, Predicate]) -> Predicate:
     """Where `f`, which is 0 at zeros, may be something else: where one of the arguments is, or the last one alone."""
     return disjunction(supports[y] for y in (arguments[-1:] if f.name in LINEAR_IN_LAST else arguments))
 

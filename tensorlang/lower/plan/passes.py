@@ -10,7 +10,7 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Gen, Var
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import Relation, conjuncts
+from tensorlang.language.predicates import And, Or, Predicate, Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
@@ -40,6 +40,7 @@ from tensorlang.lower.plan.triangular import cut_triangles
 from tensorlang.lower.plan.unread_masks import without_unread_masks
 from tensorlang.normal import normal_ssa
 from tensorlang.sets.scopes import postorder
+from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.read_back import read_back
 
 
@@ -94,11 +95,21 @@ def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> froze
 
 def _without_masks_of_zeros(f: Function) -> Function:
     """`f`, which asks of data whether there is something only where that makes a difference to finite numbers."""
-    if not any(isinstance(e, Bracket) and any(map(asks_data, conjuncts(e.pred))) for e in postorder(f.body)):
+    if not (asked := _asked_of_data(f)):
         return f
-    s = normal_ssa(f)
-    made = without_masks_of_data(s)
-    return f if made.statements == s.statements else read_back(made)
+    made = read_back(without_masks_of_data(assemble(normal_ssa(f))))  # sums are of two terms in the core language
+    return made if _asked_of_data(made) < asked else f
+
+
+def _asked_of_data(f: Function) -> int:
+    """How often brackets ask data whether there is something."""
+    stack: list[Predicate] = [e.pred for e in postorder(f.body) if isinstance(e, Bracket)]
+    asked = 0
+    while stack:
+        p = stack.pop()
+        asked += asks_data(p)
+        stack += p.parts if isinstance(p, And | Or) else ()
+    return asked
 
 
 def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:

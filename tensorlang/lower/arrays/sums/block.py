@@ -62,7 +62,7 @@ def _cutting(ctx: Context, c: Summation) -> Cutting | WhyNot:
     limits = [q for q in _limits(c) if sum(i not in c.cut for i in c.axes(q.value)) > 1]
     if not limits:
         return WhyNot("no comparison of two indices cuts the domain: it is a box")
-    b = band(ctx, c.ranges, limits)
+    b = band(ctx, c.ranges, limits) or _few_diagonals(c, limits)
     if b is None:
         return Along(_row(ctx, c, limits), ())
     return b if b.column in c.summed else WhyNot("the band is over two axes of the result, which a mask hides")
@@ -111,6 +111,20 @@ def _limits(c: Summation) -> Limits:
     """The comparisons of indices that neither a loop nor data has a part in."""
     parts = (q for q in c.parts if isinstance(q, NonNegative))
     return [q for q in parts if c.scope.is_static(q.value) and not q.value.lookups and len(c.axes(q.value)) > 1]
+
+
+def _few_diagonals(c: Summation, limits: Limits) -> Band | None:
+    """A narrow band whose column is a summed index, and which more than one other index moves."""
+    for low in limits:
+        column = next((s for s in c.summed if low.value.coefficient(s) == 1), None)
+        if column is None or len(c.axes(low.value)) < 3:
+            continue
+        for high in limits:
+            width = low.value + high.value + 1
+            if width.is_constant and 0 < width.constant <= NARROW:
+                row = next(i for i in c.axes(low.value) if i is not column)
+                return Band(row, column, atom_affine(column) - low.value, width, (low, high))
+    return None
 
 
 def _along_diagonals(c: Summation, b: Band) -> Summation:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index, atom_affine, constant
 from tensorlang.language.predicates import Equal, NonNegative, free_atoms
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
@@ -30,6 +30,7 @@ from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
 
 _MOST = 8  # indices among which the best set to iterate over is searched for
+_FEW = 5  # a loop over two indices that are as short is taken, whatever another one would take
 _WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
 
 
@@ -65,14 +66,30 @@ def _ways(ctx: Context, c: Summation) -> list[Summation]:
         other = replace(c, loops=_cover(c, outer_first=True))
     if other.loops == one.loops:
         return [one]
-    if len(one.loops) == len(other.loops) == 1:
-        (m,), (n,) = _extents(one), _extents(other)
-        facts = [m - 1, n - 1]  # with no points at all, either way will do
-        if ctx.integers.is_nonnegative(n - m, facts):
+    if one.loops and len(one.loops) == len(other.loops):
+        these, those = _extents(one), _extents(other)
+        facts = [n - 1 for n in (*these, *those)]  # with no points at all, either way will do
+        if all(ctx.integers.is_nonnegative(n - m, facts) for m, n in zip(these, those, strict=True)):
             return [one]
-        if ctx.integers.is_nonnegative(m - n, facts):
+        if all(ctx.integers.is_nonnegative(m - n, facts) for m, n in zip(these, those, strict=True)):
             return [other]
-    return [one, other]
+    return [one] if _are_few(ctx, _extents(one) if one.loops else _eliminated(one, other)) else [one, other]
+
+
+def _are_few(ctx: Context, extents: Sequence[Affine]) -> bool:
+    """Whether a loop over as many is short at all sizes."""
+    many = 1
+    for n in extents:
+        if not n.is_constant and not ctx.integers.is_nonnegative(constant(_FEW) - n):
+            return False
+        many *= n.constant if n.is_constant else _FEW
+    return many <= _FEW * _FEW
+
+
+def _eliminated(one: Summation, other: Summation) -> list[Affine]:
+    """The extents of what is summed over in `one` and determined in `other`."""
+    own = [q for q in other.parts if q not in one.parts]
+    return [r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in own)]
 
 
 def _placed(c: Summation) -> list[Summation]:
@@ -91,10 +108,7 @@ def _test(ctx: Context, one: Summation, other: Summation) -> Node:
     volume = ctx.integers.volume
     if one.loops:
         return Infix(volume(_extents(one)), "<=", volume(_extents(other)))
-    eliminated = [
-        r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in other.parts if q not in one.parts)
-    ]
-    return Infix(volume(eliminated), "<=", volume(_extents(other), _WHOLE))
+    return Infix(volume(_eliminated(one, other)), "<=", volume(_extents(other), _WHOLE))
 
 
 def _extents(c: Summation) -> list[Affine]:

@@ -49,7 +49,6 @@ from tensorlang.normal.ssa import (
     States,
     Term,
     factor_indices,
-    looked_up,
     operands,
     own_indices,
     own_ranges,
@@ -128,10 +127,16 @@ def without_masks_of_data(s: SSA) -> SSA:
     if not wanted:
         return s
     others = {x: TRUE for x in s.statements if x not in wanted}
-    elements = {x for x in s.statements if isinstance(x, Contraction) and is_index_only(x) and looked_up(x)}
-    new, _ = _left_out(s, asks_data, finite_ones(s.statements), others, elements)
+    new, _ = _left_out(s, asks_data, finite_ones(s.statements), others, set(filter(_is_looked_up, s.statements)))
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _is_looked_up(x: Statement) -> bool:
+    """Whether `x` reads elements where data say, as a greatest value is read where it is."""
+    if not isinstance(x, Contraction) or not is_index_only(x):
+        return False
+    return any(a.lookups for a in inner_solution(x).values.values())
 
 
 def asks_data(q: Predicate) -> bool:

@@ -97,7 +97,9 @@ def _without_masks_of_zeros(f: Function) -> Function:
     """`f`, which asks of data whether there is something only where that makes a difference to finite numbers."""
     if not (asked := _asked_of_data(f)):
         return f
-    made = read_back(without_masks_of_data(assemble(normal_ssa(f))))  # sums are of two terms in the core language
+    s = normal_ssa(f)
+    # sums are of two terms in the core language, and products of two factors have masks of their own
+    made = min((read_back(without_masks_of_data(t)) for t in (s, assemble(s))), key=_asked_of_data)
     return made if _asked_of_data(made) < asked else f
 
 

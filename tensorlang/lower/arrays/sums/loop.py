@@ -30,7 +30,7 @@ from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
 
 _MOST = 8  # indices among which the best set to iterate over is searched for
-_FEW = 5  # a loop over two indices that are as short is taken, whatever another one would take
+_FEW = 5  # a loop over at most two such indices, or as many numbers, is taken whatever another way would take
 _WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Expr, Gen, Var
+from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Mul, Sum, Var
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import And, Or, Predicate, Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
@@ -104,14 +104,23 @@ def _without_masks_of_zeros(f: Function) -> Function:
 
 
 def _asked_of_data(f: Function) -> int:
-    """How often brackets ask data whether there is something."""
-    stack: list[Predicate] = [e.pred for e in postorder(f.body) if isinstance(e, Bracket)]
+    """How often brackets ask data whether there is something, except around sums, whose own conditions often say so."""
+    stack: list[Predicate] = [e.pred for e in postorder(f.body) if isinstance(e, Bracket) and not _is_of_sums(e.body)]
     asked = 0
     while stack:
         p = stack.pop()
         asked += asks_data(p)
         stack += p.parts if isinstance(p, And | Or) else ()
     return asked
+
+
+def _is_of_sums(e: Expr) -> bool:
+    """Whether all terms of `e` have a sum as a factor."""
+    while isinstance(e, Bracket):
+        e = e.body
+    if isinstance(e, Add):
+        return _is_of_sums(e.left) and _is_of_sums(e.right)
+    return isinstance(e, Sum) or (isinstance(e, Mul) and (_is_of_sums(e.left) or _is_of_sums(e.right)))
 
 
 def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:

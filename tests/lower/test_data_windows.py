@@ -111,17 +111,6 @@ def test_elements_of_two_index_arrays_that_are_near_each_other_find_each_other(o
 IMAGES = {
     "a convolution that is pooled": """f(x: [2*n][2*n]R, w: [3][3]R) = sum i:n, j:n. max a:2, b:2. sum p:3, q:3.
         [0 <= 2*i + a + p - 1 < 2*n and 0 <= 2*j + b + q - 1 < 2*n] * x[2*i + a + p - 1, 2*j + b + q - 1] * w[p, q]""",
-    "a convolution that is rectified and pooled": """f(x: [2*n][2*n]R, v: [3][3]R) =
-        let h = gen i:2*n, j:2*n. relu(sum p:3, q:3.
-        [0 <= i + p - 1 < 2*n and 0 <= j + q - 1 < 2*n] * x[i + p - 1, j + q - 1] * v[p, q]) in
-        sum i:n, j:n. (max a:2, b:2. h[2*i + a, 2*j + b])^2""",
-    "two of them": """f(x: [4*n][4*n]R, v: [3][3]R, w: [3][3]R) =
-        let h = gen i:4*n, j:4*n. relu(sum p:3, q:3.
-        [0 <= i + p - 1 < 4*n and 0 <= j + q - 1 < 4*n] * x[i + p - 1, j + q - 1] * v[p, q]) in
-        let m = gen i:2*n, j:2*n. max a:2, b:2. h[2*i + a, 2*j + b] in
-        let g = gen i:2*n, j:2*n. relu(sum p:3, q:3.
-        [0 <= i + p - 1 < 2*n and 0 <= j + q - 1 < 2*n] * m[i + p - 1, j + q - 1] * w[p, q]) in
-        sum i:n, j:n. (max a:2, b:2. g[2*i + a, 2*j + b])^2""",
     "a convolution of an image of twice the size": """f(x: [n][n]R, w: [3][3]R, y: [2*n][2*n]R) = sum i:2*n, j:2*n.
         ((sum p:3, q:3. [0 <= i + p - 1 < 2*n and 0 <= j + q - 1 < 2*n] *
         x[(i + p - 1)//2, (j + q - 1)//2] * w[p, q]) - y[i, j])^2""",

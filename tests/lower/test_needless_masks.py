@@ -1,4 +1,4 @@
-"""Masks of the time in steps, and of data: those that hide only zeros of what is finite are left out, and no others."""
+"""Masks of the time in steps: those that hide only zeros of what is finite are left out, and no others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import pytest
 
 import tensorlang as tl
 from benchmarks.gradbench import _ODE
-from tensorlang.language.grammar import Bracket
 from tensorlang.language.predicates import Equal, conjuncts, lookups
-from tensorlang.lower.plan.ir import Assign
-from tensorlang.lower.plan.needless_masks import asks_data, without_needless_masks
-from tensorlang.lower.plan.passes import plan
+from tensorlang.lower.plan.needless_masks import without_needless_masks
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import step_ssa
 from tensorlang.normal.ssa import Loop, States, predicates
-from tensorlang.sets.scopes import postorder
-from tests.support import growing
 from tests.support.sampling import one_in
 
 LATE = "n <= i + t + 1"
@@ -44,52 +39,6 @@ NEEDED = {
     "a quotient that is made before": f"[{LATE}] * a[i] * w[i]",
     "a logarithm": f"[{LATE}] * a[i] * log(abs(y[i]))",
 }
-
-
-OF_DATA = "[exists k:n. a[k] = i]"
-PROGRAM = """f(x: [n]R, y: [n]R, a: [n]idx(n)) =
-  let s = gen i:n. sum k:n. [a[k] = i] * y[k] in gen i:n. """
-HIDING_ZEROS = {
-    "a product": f"{OF_DATA} * s[i] * x[i]",
-    "one that is shifted": "[0 < i] * [exists k:n. a[k] + 1 = i] * s[i - 1] * x[i]",
-    "a function that is 0 at 0": f"{OF_DATA} * tanh(s[i])",
-    "where something else is": f"{OF_DATA} * where_gt(x[i], 0, s[i])",
-    "a sum": "sum j:3. [i + j < n] * [exists k:n. a[k] = i + j] * s[i + j] * x[i]",
-}
-HIDING_MORE = {
-    "what is not 0": f"{OF_DATA} * x[i] + s[i]",
-    "a function that is not 0 at 0": f"{OF_DATA} * cos(s[i])",
-    "what may be infinite": f"{OF_DATA} * s[i] * exp(x[i])",
-    "elsewhere": "[exists k:n. a[k] = i + 1] * s[i] * x[i]",
-}
-
-
-def asked_of_data(f: tl.Function) -> int:
-    """How often the plan of `f` asks data whether there is something."""
-    made = plan(tl.simplify(f))
-    values = [*(step.value for step in made.steps if isinstance(step, Assign)), made.outputs]
-    brackets = [e for value in values for e in postorder(value) if isinstance(e, Bracket)]
-    return sum(asks_data(q) for e in brackets for q in conjuncts(e.pred))
-
-
-@pytest.mark.parametrize("term", HIDING_ZEROS.values(), ids=HIDING_ZEROS)
-def test_a_mask_that_asks_data_is_left_out_where_it_hides_only_zeros(term: str) -> None:
-    f = tl.parse(PROGRAM + term)
-    assert asked_of_data(f) == 0
-    growing.agrees(f, 1, 3)
-
-
-@pytest.mark.parametrize("term", HIDING_MORE.values(), ids=HIDING_MORE)
-def test_a_mask_that_asks_data_stays_where_it_makes_a_difference(term: str) -> None:
-    f = tl.parse(PROGRAM + term)
-    assert asked_of_data(f) == 1
-    growing.agrees(f, 1, 3)
-
-
-def test_in_strict_programs_nothing_that_a_mask_of_data_hides_has_influence() -> None:
-    f = tl.parse(PROGRAM + HIDING_ZEROS["a product"])
-    found = tl.lower(f, strict=True)([np.inf, 2.0, 3.0], [1.0, 2.0, 2.0], [1, 1, 1])
-    np.testing.assert_array_equal(found, [0, 10, 0])
 
 
 def asked(f: tl.Function) -> int:

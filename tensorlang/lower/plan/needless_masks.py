@@ -1,28 +1,25 @@
-"""Masks of the time, and of data, that hide nothing but zeros, left out.
+"""Masks of the time that hide nothing but zeros, left out of the steps of recurrences.
 
     Y = gen i. [p] * e;  X = gen i. [p] * Y[i] * Z[i]                      ->      X = gen i. Y[i] * Z[i]
     Y as above;  Z = gen i. [p] * tanh(W[i]);  X = gen i. Y[i] * Z[i]      ->      Z = gen i. tanh(W[i])
 
-where p depends on the time of a step, as the supports of cotangents do, or, in the first line, asks data whether there
-is something, exists k. a[k] = i. Such a mask saves nothing: it can't restrict a range, and to ask p of each element
-takes longer than to multiply. Z must be finite where the data are, since nan and inf are not 0 times 0.
+where p depends on the time, as the supports of cotangents do. Such a mask saves nothing: it can't restrict a range, and
+to ask p of each element takes longer than to multiply. Z must be finite where the data are, since nan and inf are not 0
+times 0.
 
 A state is 0 where p, which its steps ask of it, is false, if it is so at first and its steps keep it so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
-from tensorlang.language.grammar import ScalarFunction, Var
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
-    And,
     Equal,
-    Exists,
     Or,
     Predicate,
     conjunction,
@@ -55,10 +52,8 @@ from tensorlang.normal.ssa import (
     predicates,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
-from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
-from tensorlang.sets.solve import project, ranges_predicate, simplify_in
-from tensorlang.simplify.scattered import LINEAR_IN_LAST
+from tensorlang.sets.solve import ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
 
 _MOST = 6
@@ -71,8 +66,6 @@ _TOTAL = (
 _FINITE = frozenset(_TOTAL.split())
 """Functions that are finite wherever their arguments are."""
 
-
-_Asks = Callable[[Predicate], bool]
 
 Supports = tuple[Predicate, ...]
 """Of each value that a step makes a condition on its indices and the time, without which it is 0."""
@@ -111,37 +104,10 @@ def unmasked_windows(
     for x in statements:
         made = x
         if all(y in new for y in operands(x)):
-            asks = partial(_is_of_time, time=start)
-            made = _shown(with_operands(x, new), asks, zeros, finite.issuperset(operands(x)))
+            made = _shown(with_operands(x, new), start, zeros, finite.issuperset(operands(x)))
         new[x] = made
         zeros[made] = supports.get(x) or (_support(made, zeros) if zeros.keys() >= set(operands(made)) else TRUE)
     return new
-
-
-def without_masks_of_data(s: SSA) -> SSA:
-    """`s`, which asks of data whether there is something only where there would be other numbers than 0 if not."""
-    wanted: set[Statement] = set()
-    for x in reversed(s.statements):
-        if x in wanted or any(asks_data(q) for p in predicates(x) for q in conjuncts(p)):
-            wanted.update(operands(x))
-    if not wanted:
-        return s
-    others = {x: TRUE for x in s.statements if x not in wanted}
-    new, _ = _left_out(s, asks_data, finite_ones(s.statements), others, set(filter(_is_looked_up, s.statements)))
-    names = {new[x]: name for x, name in s.names.items()}
-    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
-
-
-def _is_looked_up(x: Statement) -> bool:
-    """Whether `x` reads elements where data say, as a greatest value is read where it is."""
-    if not isinstance(x, Contraction) or not is_index_only(x):
-        return False
-    return any(a.lookups for a in inner_solution(x).values.values())
-
-
-def asks_data(q: Predicate) -> bool:
-    """Whether `q` asks data, and no relation, whether there is something."""
-    return isinstance(q, Exists) and needs_data(q) and not relations(q)
 
 
 def finite_ones(
@@ -183,37 +149,23 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
     others = {v for v, x in zip(step.frees, loop.frees, strict=True) if x not in known}
     all_finite = all(x in known for x in loop.operands) and has_finite_steps(loop)
     finite = finite_ones(s.statements, others if all_finite else others | set(step.states))
-    asks = partial(_is_of_time, time=step.time)
-    new, supports = _left_out(s, asks, finite, _supports_of_states(loop, s))
-    shown = with_outputs(step, replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new)))
-    return Loop(loop.size, shown, loop.inits, loop.frees), tuple(supports[new[x]] for x in step.outputs)
-
-
-def _left_out(
-    s: SSA,
-    asks: _Asks,
-    finite: Collection[Statement],
-    known: Mapping[Statement, Predicate],
-    masked: Collection[Statement] = (),
-) -> tuple[dict[Statement, Statement], dict[Statement, Predicate]]:
-    """What becomes of each statement without the conditions of that kind that hide nothing but zeros of what is finite,
-    and the supports of all that becomes of them; some are `known`. Those `masked` are read as they are."""
+    states = _supports_of_states(loop, s)
     new: dict[Statement, Statement] = {}
     whole: dict[Statement, Statement] = {}
     supports: dict[Statement, Predicate] = {}
     for x in s.statements:
-        reads_finite = set(operands(x)) <= set(finite)
-        before = with_operands(x, new)
-        made = _shown(before, asks, supports, reads_finite)
+        reads_finite = finite.issuperset(operands(x))
+        made = _shown(with_operands(x, new), step.time, supports, reads_finite)
         if isinstance(made, Contraction) and reads_finite:
-            made = _of_whole(made, whole, asks, supports)
-        masks = _masks(made, asks) if x in finite and x not in masked else []
+            made = _of_whole(made, whole, step.time, supports)
+        masks = _masks(made, step.time) if x in finite else []
         if isinstance(made, Map | Contraction) and masks:
             y = whole[made] = _under(made, conjunction(q for q in conjuncts(made.pred) if q not in masks))
             supports[y] = _support(y, supports)
         new[x] = made
-        supports[made] = known.get(x) or _support(before, supports)
-    return new, supports
+        supports[made] = states.get(x) or _support(made, supports)
+    shown = with_outputs(step, replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new)))
+    return Loop(loop.size, shown, loop.inits, loop.frees), tuple(supports[new[x]] for x in step.outputs)
 
 
 def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
@@ -273,25 +225,21 @@ def _is_of_time(q: Predicate, time: IndexArray) -> bool:
     return bool(found) and all(lookup.array is time for lookup in found) and not relations(q)
 
 
-def _shown(x: Statement, asks: _Asks, supports: Mapping[Statement, Predicate], finite: bool) -> Statement:
-    """`x` without the conditions of that kind that hold wherever it isn't 0 without them."""
+def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicate], finite: bool) -> Statement:
+    """`x` without the conditions on the time that hold wherever it isn't 0 without them."""
     match x:
         case Addition(terms, shape):
             ranges = own_ranges(x)
-            shown = [Term(t.sign, _left(t.pred, supports[t.operand], ranges, asks), t.operand) for t in terms]
+            shown = [Term(t.sign, _left(t.pred, supports[t.operand], ranges, time), t.operand) for t in terms]
             return Addition(tuple(shown), shape)
         case Map(p, f, arguments, _) if is_zero_at_zero(f):
-            return _under(x, _left(p, _nonzero(f, arguments, supports), own_ranges(x), asks))
+            inside = disjunction(supports[y] for y in arguments)
+            return _under(x, _left(p, inside, own_ranges(x), time))
         case Contraction(p, _, _, _) if finite:
             ranges = {**x.pattern.outer, **x.pattern.inner}
-            return _under(x, _left(p, _read(x, supports), ranges, asks, inner_solution(x).values))
+            return _under(x, _left(p, _read(x, supports), ranges, time))
         case _:
             return x
-
-
-def _nonzero(f: ScalarFunction, arguments: Sequence[Statement], supports: Mapping[Statement, Predicate]) -> Predicate:
-    """Where `f`, which is 0 at zeros, may be something else: where one of the arguments is, or the last one alone."""
-    return disjunction(supports[y] for y in (arguments[-1:] if f.name in LINEAR_IN_LAST else arguments))
 
 
 def _under(x: Map | Contraction, p: Predicate) -> Map | Contraction:
@@ -302,73 +250,41 @@ def _under(x: Map | Contraction, p: Predicate) -> Map | Contraction:
 
 
 def _of_whole(
-    x: Contraction, whole: Mapping[Statement, Statement], asks: _Asks, supports: Mapping[Statement, Predicate]
+    x: Contraction, whole: Mapping[Statement, Statement], time: IndexArray, supports: Mapping[Statement, Predicate]
 ) -> Contraction:
     """`x`, whose factors are read without their masks where those hide nothing but zeros of it, one after the other."""
     for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True)):
         if y not in whole:
             continue
         factors = (*x.factors[:k], whole[y], *x.factors[k + 1 :])
-        masks = [renamed(q, own_indices(y), at) for q in _masks(y, asks)]
+        masks = [renamed(q, own_indices(y), at) for q in _masks(y, time)]
         opened = Contraction(conjunction([*conjuncts(x.pred), *masks]), factors, x.summed, x.shape)
-        shown = _shown(opened, asks, supports, True)
+        shown = _shown(opened, time, supports, True)
         if isinstance(shown, Contraction) and set(conjuncts(x.pred)).issuperset(conjuncts(shown.pred)):
             x = shown
     return x
 
 
-def _masks(x: Statement, asks: _Asks) -> list[Predicate]:
-    """The conditions of that kind of which elements of a map, or of a copy, are there."""
+def _masks(x: Statement, time: IndexArray) -> list[Predicate]:
+    """The conditions on the time of which elements of a map, or of a copy, are there."""
     match x:
         case Map(p, _, _, _):
-            return list(filter(asks, conjuncts(p)))
+            return [q for q in conjuncts(p) if _is_of_time(q, time)]
         case Contraction(p, _, _, _) if is_index_only(x):  # others say where it reads
-            return [q for q in conjuncts(p) if asks(q) and free_atoms(q).isdisjoint(x.pattern.inner)]
+            return [q for q in conjuncts(p) if _is_of_time(q, time) and free_atoms(q).isdisjoint(x.pattern.inner)]
         case _:
             return []
 
 
-def _left(
-    p: Predicate,
-    inside: Predicate,
-    ranges: Mapping[Index, Affine],
-    asks: _Asks,
-    values: Mapping[Atom, Affine] | None = None,
-) -> Predicate:
-    """The conditions in `p` but those of that kind that the others and `inside` imply; some indices have `values`."""
+def _left(p: Predicate, inside: Predicate, ranges: Mapping[Index, Affine], time: IndexArray) -> Predicate:
+    """The conditions in `p` but those on the time that the others and `inside` imply."""
     kept = list(conjuncts(p))
-    at = values or {}
-    known = _told(substitute(inside, at))
     for q in conjuncts(p):
-        if asks(q):
+        if _is_of_time(q, time):
             others = [other for other in kept if other is not q]
-            asked = _in_any_order(substitute(q, at))
-            told = conjunction([inside, *others])
-            if (
-                asked in known
-                or implies(conjunction([ranges_predicate(ranges), told]), q)
-                or (isinstance(q, Exists) and asked in _told(_of_the_rest(substitute(told, at), q, ranges)))
-            ):
+            if implies(conjunction([ranges_predicate(ranges), inside, *others]), q):
                 kept = others
     return conjunction(kept)
-
-
-def _of_the_rest(told: Predicate, q: Predicate, ranges: Mapping[Index, Affine]) -> Predicate:
-    """What is `told` of the indices of `q`: that there are some of the others."""
-    own = {i: n for i, n in ranges.items() if i in free_atoms(q)}
-    inside = free_atoms(told)
-    return project({i: n for i, n in ranges.items() if i in inside and i not in own}, told, own)
-
-
-def _told(p: Predicate) -> set[Hashable]:
-    return set(map(_in_any_order, conjuncts(p)))
-
-
-def _in_any_order(p: Predicate) -> Hashable:
-    """The same for predicates that differ in the order of their conjuncts."""
-    if isinstance(p, Exists):
-        return p.index, p.size, _in_any_order(p.body)
-    return frozenset(map(_in_any_order, p.parts)) if isinstance(p, And) else p
 
 
 def _read(x: Contraction, supports: Mapping[Statement, Predicate]) -> Predicate:
@@ -383,7 +299,8 @@ def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate
         case Addition(terms, _):
             p = disjunction(conjunction([t.pred, supports[t.operand]]) for t in terms)
         case Map(p, f, arguments, _):
-            p = conjunction([p, _nonzero(f, arguments, supports)]) if is_zero_at_zero(f) else p
+            inside = disjunction(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
+            p = conjunction([p, inside])
         case Contraction(p, _, summed, shape):
             shapes = tuple(y.shape for y in x.factors)
             p = shadow(Pattern(conjunction([p, _read(x, supports)]), shapes, summed, shape))

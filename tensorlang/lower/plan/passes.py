@@ -8,9 +8,9 @@ from dataclasses import replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Mul, Sum, Var
+from tensorlang.language.grammar import Expr, Gen, Var
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import And, Or, Predicate, Relation
+from tensorlang.language.predicates import Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
@@ -29,7 +29,6 @@ from tensorlang.lower.plan.ir import (
 )
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.needless_guards import without_needless_guards
-from tensorlang.lower.plan.needless_masks import asks_data, without_masks_of_data
 from tensorlang.lower.plan.numbers import WithoutIntegers, replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
 from tensorlang.lower.plan.quotients import Tables, bound_quotients, read_quotients
@@ -38,18 +37,11 @@ from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
 from tensorlang.lower.plan.unread_masks import without_unread_masks
-from tensorlang.normal import normal_ssa
-from tensorlang.sets.scopes import postorder
-from tensorlang.simplify.assemble import assemble
-from tensorlang.simplify.read_back import read_back
 
 
-def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, strict: bool = False) -> Plan:
-    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`.
-
-    If `strict`, what brackets hide has no influence, even if it is nan or inf.
-    """
-    numbers, tables, rerolled, inlined = _inlined(f if strict else _without_masks_of_zeros(f))
+def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
+    numbers, tables, rerolled, inlined = _inlined(f)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)
@@ -87,40 +79,10 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
 
 def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> frozenset[Var]:
     """The variables of `f`, simplified, that its plan has no arrays for, or arrays only at the points of relations."""
-    _, _, rerolled, inlined = _inlined(_without_masks_of_zeros(f))
+    _, _, rerolled, inlined = _inlined(f)
     left = {x for x, _ in bindings(inlined.body)[0]}
     gone = {x for x, _ in bindings(rerolled.function.body)[0] if isinstance(x, Var) and x not in left}
     return frozenset(gone | stored_at_points(f, sparse).keys())
-
-
-def _without_masks_of_zeros(f: Function) -> Function:
-    """`f`, which asks of data whether there is something only where that makes a difference to finite numbers."""
-    if not (asked := _asked_of_data(f)):
-        return f
-    s = normal_ssa(f)
-    # sums are of two terms in the core language, and products of two factors have masks of their own
-    made = min((read_back(without_masks_of_data(t)) for t in (s, assemble(s))), key=_asked_of_data)
-    return made if _asked_of_data(made) < asked else f
-
-
-def _asked_of_data(f: Function) -> int:
-    """How often brackets ask data whether there is something, except around sums, whose own conditions often say so."""
-    stack: list[Predicate] = [e.pred for e in postorder(f.body) if isinstance(e, Bracket) and not _is_of_sums(e.body)]
-    asked = 0
-    while stack:
-        p = stack.pop()
-        asked += asks_data(p)
-        stack += p.parts if isinstance(p, And | Or) else ()
-    return asked
-
-
-def _is_of_sums(e: Expr) -> bool:
-    """Whether all terms of `e` have a sum as a factor."""
-    while isinstance(e, Bracket):
-        e = e.body
-    if isinstance(e, Add):
-        return _is_of_sums(e.left) and _is_of_sums(e.right)
-    return isinstance(e, Sum) or (isinstance(e, Mul) and (_is_of_sums(e.left) or _is_of_sums(e.right)))
 
 
 def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:

@@ -15,9 +15,9 @@ from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Choice, Expr, Extremum, Gen, Sum, Var, bracket, children, gen
 from tensorlang.language.lets import bindings, under
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, substitute
+from tensorlang.language.predicates import TRUE, Exists, Predicate, conjunction, conjuncts, relations, substitute
 from tensorlang.lower.plan.dependence import is_finite, occurring, places, variable
-from tensorlang.lower.plan.needless_masks import asks_data
+from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 
@@ -30,7 +30,7 @@ def without_unread_masks(f: Function) -> Function:
     them alone."""
     statements, outputs = bindings(f.body)
     found = {x: made for x, e in statements if isinstance(x, Var) and (made := _masked(e)) is not None}
-    left = {x: {q for q in made[1] if asks_data(q)} for x, made in _finite(f, found).items()}
+    left = {x: {q for q in made[1] if _asks(q)} for x, made in _finite(f, found).items()}
     for e in (*(e for _, e in statements), outputs):
         for x, at, known in _reads(e, left):
             own, _, _ = found[x]
@@ -50,7 +50,11 @@ def _masked(e: Expr) -> _Made | None:
         own[e.index] = e.size
         e = e.body
     parts = conjuncts(e.pred) if isinstance(e, Bracket) else ()
-    return (own, parts, e.body) if isinstance(e, Bracket) and any(map(asks_data, parts)) else None
+    return (own, parts, e.body) if isinstance(e, Bracket) and any(map(_asks, parts)) else None
+
+
+def _asks(q: Predicate) -> bool:
+    return isinstance(q, Exists) and needs_data(q) and not relations(q)
 
 
 def _finite(f: Function, found: Mapping[Var, _Made]) -> dict[Var, _Made]:

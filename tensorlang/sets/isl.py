@@ -37,7 +37,7 @@ from tensorlang.language.predicates import (
 from tensorlang.memory import cached
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
 from tensorlang.sets.rows import has_point
-from tensorlang.sets.witness import equal_reads, instances, opened
+from tensorlang.sets.witness import asked, equal_reads, instances, necessary, opened
 
 _context = islpy.Context()
 _lock = RLock()
@@ -149,6 +149,8 @@ def _none_fails(free: int, bound: int, formula: Formula, row: Row) -> bool:
 
 
 def _implies(p: Predicate, q: Predicate) -> bool:
+    if needs_data(q) and not asked(p) >= necessary(q):
+        return is_empty(p)
     match q:
         case NonNegative() | Equal():
             return _implies_comparison(p, q) or _implies_equal_read(p, q)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import prod
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
@@ -17,6 +17,7 @@ from tensorlang.language.predicates import (
     Or,
     Predicate,
     Related,
+    Relation,
     conjunction,
     conjuncts,
     disjunction,
@@ -33,6 +34,7 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty, not_implied
+from tensorlang.sets.witness import asked
 
 _LARGE = 300
 _MANY = 50
@@ -124,10 +126,24 @@ def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
     parts = _with_elements_known(_flat(p))
     for part in parts:
         if isinstance(part, Or | Exists):
-            others = conjunction([context, *(q for q in parts if q is not part)])
+            others = _about(part, conjunction([context, *(q for q in parts if q is not part)]))
             new = yield from call(_simplify(part, others))
             parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
     return _without_redundant(parts, context)
+
+
+def _about(p: Predicate, context: Predicate) -> Predicate:
+    """What `context` says of the indices of `p`, without those that are equal to something."""
+    known = free_atoms(p)
+    equalities = [q for q in conjuncts(context) if isinstance(q, Equal)]
+    while equalities:
+        a = equalities.pop().difference
+        looked_up = {i for x in a.lookups for at in x.at for i in at.indices}
+        i = next((i for i in a.indices if i not in known | looked_up and abs(a.coefficient(i)) == 1), None)
+        if i is not None:
+            context = substitute(context, {i: atom_affine(i) - a * a.coefficient(i)})
+            equalities = [q for q in conjuncts(context) if isinstance(q, Equal)]
+    return context
 
 
 def _flat(p: Predicate) -> list[Predicate]:
@@ -265,7 +281,20 @@ def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
         return TRUE
     if not isinstance(union, Or):
         return union
-    joined = gist(union, context)
+    return min(union, disjunction(_joined(same, context) for same in _by_data(union.parts)), key=length)
+
+
+def _by_data(parts: Iterable[Predicate]) -> list[Predicate]:
+    """The alternatives that ask the same data, together: others are never one set."""
+    found: dict[frozenset[IndexArray | Relation], list[Predicate]] = defaultdict(list)
+    for q in parts:
+        found[asked(q) if needs_data(q) else frozenset()].append(q)
+    return [disjunction(alternatives) for alternatives in found.values()]
+
+
+def _joined(union: Predicate, context: Predicate) -> Predicate:
+    """The alternatives, joined where that is shorter."""
+    joined = gist(union, context) if isinstance(union, Or) else None
     if joined is None:
         return union
     options = joined.parts if isinstance(joined, Or) else (joined,)

@@ -30,6 +30,8 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
+from tensorlang.memory import cached
+from tensorlang.recursion import Deep, call, run
 
 _MOST_INSTANCES = 16
 
@@ -130,6 +132,36 @@ def _reads(p: Predicate) -> list[_Read]:
             case Equal() | NonNegative():
                 pass
     return list(found)
+
+
+def asked(p: Predicate) -> frozenset[IndexArray | Relation]:
+    """The index arrays and the relations that `p` reads."""
+    return frozenset(array for array, _ in _reads(p))
+
+
+@cached
+def necessary(p: Predicate) -> frozenset[IndexArray | Relation]:
+    """Index arrays and relations of which `p` says something that other predicates do only where they read them too: a
+    relation that holds somewhere, an element that is equal to what is none."""
+    return run(_necessary(p))
+
+
+def _necessary(p: Predicate) -> Deep[frozenset[IndexArray | Relation]]:
+    match p:
+        case Related(relation, _):
+            return frozenset([relation])
+        case Equal(a) if len(a.lookups) == 1:
+            return frozenset([a.lookups[0].array])
+        case And(parts) | Or(parts):
+            found = []
+            for part in parts:
+                found.append((yield from call(_necessary(part))))
+            return frozenset.union(*found) if isinstance(p, And) else frozenset.intersection(*found)
+        case Exists(_, _, body):
+            inner: frozenset[IndexArray | Relation] = yield from call(_necessary(body))
+            return inner
+        case _:
+            return frozenset()
 
 
 def _bound(p: Predicate) -> set[Atom]:

@@ -126,13 +126,15 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
 
 
 def unanswered(parts: Iterable[Predicate], facts: Predicate) -> tuple[Predicate, ...]:
-    """`parts` without the questions to data that the others answer where `facts` hold."""
+    """`parts` without the questions to data that the others answer where `facts` hold, and without comparisons that
+    another one makes more closely."""
     kept = list(parts)
     for q in tuple(kept):
-        if isinstance(q, Exists) and needs_data(q):
-            others = [other for other in kept if other is not q]
-            if implies(conjunction([facts, *others]), q):
-                kept = others
+        others = [other for other in kept if other is not q]
+        if isinstance(q, NonNegative) and obvious(others, q):
+            kept = others
+        elif isinstance(q, Exists) and needs_data(q) and implies(conjunction([facts, *others]), q):
+            kept = others
     return tuple(kept)
 
 

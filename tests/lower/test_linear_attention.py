@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.language.affine import IndexArray
 from tests.support.sampling import one_in
 from tests.support.traced import work
 
@@ -38,6 +39,15 @@ PROGRAMS = {
         gen i:n, b:e. sum a:d, j:n. [j + 3 <= i] * Q[i, a] * K[j, a] * V[j, b]""",
     "of what comes next, too": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
         gen i:n, b:e. sum a:d, j:n. [j <= i + 1] * Q[i, a] * K[j, a] * V[j, b]""",
+    "scores that are named, and weights of rows": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, u: [n]R) =
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in gen i:n, b:e. sum j:n. s[i, j] * u[j] * V[j, b]""",
+    "sums of two triangles' products": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, W: [n][e]R) =
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in
+        let t = gen i:n, j:n. [j < i] * sum b:e. V[i, b] * W[j, b] in
+        gen i:n. sum j:n. s[i, j] * t[i, j]""",
+    "scores of words, that are named": """f(W: [w][d]R, K: [n][d]R, V: [n][e]R, u: [w]R, p: [n]idx(w)) =
+        let s = gen i:n, j:n. [j < i] * sum a:d. W[p[i], a] * K[j, a] in
+        gen i:n, b:e. sum j:n. s[i, j] * V[j, b] * u[p[j]]""",
 }
 
 OTHERWISE = {
@@ -55,8 +65,14 @@ OTHERWISE = {
 
 def arguments(f: tl.Function, n: int, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    sizes = {"n": n, "d": 3, "e": 2, "h": 2}
-    return [rng.normal(size=[sizes[part[0]] for part in str(x.type).split("[")[1:]]) / 2 for x in f.variables]
+    sizes = {"n": n, "d": 3, "e": 2, "h": 2, "w": 4}
+    given = []
+    for x in f.params:
+        if isinstance(x, IndexArray):
+            given.append(rng.integers(0, sizes["w"], size=sizes["n"]))
+        else:
+            given.append(rng.normal(size=[sizes[part[0]] for part in str(x.type).split("[")[1:]]) / 2)
+    return given
 
 
 def check(f: tl.Function, n: int, **how: Any) -> None:

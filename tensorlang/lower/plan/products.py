@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Mul, Sum, Var, number
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, substitute
 from tensorlang.language.rebuilt import rewrite, with_atoms
@@ -136,6 +136,25 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
         return None
     at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
     return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def single_places(e: Expr) -> tuple[Index, ...] | None:
+    """The same where places may also be elements of index arrays at one index: `x[p[i], j]`."""
+    if variable(e) is None:
+        return None
+    at = [i for a in places(e) if (i := _single(a)) is not None]
+    return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def _single(a: Affine) -> Index | None:
+    """The index that `a` is, or at which alone it is an element."""
+    match a.terms:
+        case ((Lookup(at=(place,)), 1),) if a.constant == 0:
+            return _single(place)
+        case ((Index() as i, 1),) if a.constant == 0:
+            return i
+        case _:
+            return None
 
 
 def _on_diagonal(e: Expr) -> tuple[Index, ...] | None:

@@ -39,9 +39,9 @@ from tensorlang.lower.plan.products import (
     Triangle,
     at_places,
     multiplied_out,
-    plain_places,
     product,
     read_at,
+    single_places,
 )
 from tensorlang.lower.plan.ties import ends_of_pair, in_groups, is_diagonal, is_tree, of_pairs, tied_indices
 from tensorlang.sets.isl import unanswered
@@ -263,12 +263,13 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
         or _may_spoil(t)
         or (inner and in_groups(ties))
         or summed not in ends
-        or len(inner) > 1
         or not ends - {summed} <= around.keys()
     ):
         return None
     (row,) = ends - {summed}
-    if inner and any(plain_places(a) is None for a in t.factors):
+    if len(inner) > 1:
+        return _nested(t, binder, around, row)
+    if inner and any(single_places(a) is None for a in t.factors):
         return None
     used = [read_at(a) for a in t.factors]
     if any(not at <= {summed, *around, *inner} or at >= ends for at in used):
@@ -282,6 +283,18 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
         if len(frozenset().union(*values) - shared) > 1:
             return None
     return _as_sum(t, binder)
+
+
+def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:
+    """The sum of `t` over two indices or more beside, as one over the last of these of what has it beside the row,
+    times a sum of the others."""
+    *loops, (last, size) = t.loops
+    outside = [e for e in t.factors if read_at(e) >= {row, last}]
+    if len(outside) != 1 or single_places(outside[0]) is None or any(last in free_atoms(q) for q in t.parts):
+        return None
+    inside = replace(t, loops=tuple(loops), factors=tuple(e for e in t.factors if e is not outside[0]))
+    made = _running(inside, binder, {**around, last: size})
+    return None if made is None else sums([(last, size)], product([outside[0], made]))
 
 
 def _factored(t: Term, binder: Binder) -> Expr:

@@ -131,9 +131,8 @@ def unanswered(parts: Iterable[Predicate], facts: Predicate) -> tuple[Predicate,
     kept = list(parts)
     for q in tuple(kept):
         others = [other for other in kept if other is not q]
-        if isinstance(q, NonNegative) and obvious(others, q):
-            kept = others
-        elif isinstance(q, Exists) and needs_data(q) and implies(conjunction([facts, *others]), q):
+        asks = isinstance(q, Exists) and needs_data(q)
+        if obvious(others, q) if not asks else implies(conjunction([facts, *others]), q):
             kept = others
     return tuple(kept)
 

@@ -19,7 +19,7 @@ from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Sta
 from tensorlang.normal.tidy import addition, renewed, support, with_operands
 from tensorlang.sets.solve import Ranges, Solution, project, solve
 
-_LINEAR_IN_LAST = {"where_ge", "where_gt"}
+LINEAR_IN_LAST = {"where_ge", "where_gt"}
 """Functions that give their last argument, or 0."""
 
 _MOST = 4
@@ -57,7 +57,7 @@ def _is_linear(x: Statement, y: Statement, scattered: Scattered) -> bool:
     match x:
         case Addition():
             return True
-        case Map(_, f, (*others, last), _) if f.name in _LINEAR_IN_LAST:
+        case Map(_, f, (*others, last), _) if f.name in LINEAR_IN_LAST:
             return last is y and y not in others and scattered.keys().isdisjoint(others)
         case Contraction(_, factors, _, _):
             return [z for z in factors if z is y or z in scattered] == [y]

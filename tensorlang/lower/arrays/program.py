@@ -99,7 +99,7 @@ class ArrayProgram(Shown):
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         head = len(self._body.statements)
-        self.plan = plan(f, sparse, in_step)
+        self.plan = plan(f, sparse, in_step, strict)
         for g in self.plan.given:
             self._given(g)
         self._explained: list[Callable[[], Explained]] = []

@@ -59,11 +59,11 @@ from tensorlang.simplify.supports import is_zero_at_zero
 _MOST = 6
 """Alternatives of a support that is followed."""
 
-_TOTAL = (
+_NAMES = (
     "abs asinh atan atan2 ceil cos erf erfc floor logaddexp max min relu round sigmoid sign sin softplus tanh "
     "where_ge where_gt"
 )
-_FINITE = frozenset(_TOTAL.split())
+TOTAL = frozenset(_NAMES.split())
 """Functions that are finite wherever their arguments are."""
 
 
@@ -121,7 +121,7 @@ def finite_ones(
             case States(loop=loop):
                 is_finite = found.issuperset(loop.operands) and has_finite_steps(loop)
             case Map(_, f, _, _):
-                is_finite = f.name in _FINITE and found.issuperset(operands(x))
+                is_finite = f.name in TOTAL and found.issuperset(operands(x))
             case Input(param, _, _):
                 is_finite = not isinstance(x, Result) and param not in others
             case _:

@@ -27,6 +27,7 @@ from tensorlang.lower.plan.ir import (
     Step,
     Storage,
 )
+from tensorlang.lower.plan.masks_of_zeros import without_masks_of_zeros
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.needless_guards import without_needless_guards
 from tensorlang.lower.plan.numbers import WithoutIntegers, replace_integers
@@ -39,9 +40,11 @@ from tensorlang.lower.plan.triangular import cut_triangles
 from tensorlang.lower.plan.unread_masks import without_unread_masks
 
 
-def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
-    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
+def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, strict: bool = False) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`. In
+    `strict` programs what brackets hide may be inf or nan."""
     numbers, tables, rerolled, inlined = _inlined(f)
+    inlined = inlined if strict else without_masks_of_zeros(inlined)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)

@@ -30,7 +30,7 @@ def without_unread_masks(f: Function) -> Function:
     them alone."""
     statements, outputs = bindings(f.body)
     found = {x: made for x, e in statements if isinstance(x, Var) and (made := _masked(e)) is not None}
-    left = {x: {q for q in made[1] if _asks(q)} for x, made in _finite(f, found).items()}
+    left = {x: {q for q in made[1] if asks_data(q)} for x, made in _finite(f, found).items()}
     for e in (*(e for _, e in statements), outputs):
         for x, at, known in _reads(e, left):
             own, _, _ = found[x]
@@ -50,10 +50,11 @@ def _masked(e: Expr) -> _Made | None:
         own[e.index] = e.size
         e = e.body
     parts = conjuncts(e.pred) if isinstance(e, Bracket) else ()
-    return (own, parts, e.body) if isinstance(e, Bracket) and any(map(_asks, parts)) else None
+    return (own, parts, e.body) if isinstance(e, Bracket) and any(map(asks_data, parts)) else None
 
 
-def _asks(q: Predicate) -> bool:
+def asks_data(q: Predicate) -> bool:
+    """Whether `q` asks data, and no relation, whether there is something."""
     return isinstance(q, Exists) and needs_data(q) and not relations(q)
 
 

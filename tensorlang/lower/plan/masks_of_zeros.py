@@ -1,0 +1,201 @@
+"""Masks that data give, left out where they hide nothing but zeros.
+
+    let t = gen i. sum k. [y[k] = i] * e[k] in gen i. [exists k:n. y[k] = i] * t[i] * v[i]
+        ->  let t = gen i. sum k. [y[k] = i] * e[k] in gen i. t[i] * v[i]
+
+To ask data of each element takes longer than to multiply zeros. So it is with finite elements: inf times 0 is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Mul,
+    Sum,
+    Var,
+    bracket,
+    children,
+)
+from tensorlang.language.lets import bindings, under
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    conjunction,
+    conjuncts,
+    exists,
+    free_atoms,
+    lookups,
+    substitute,
+)
+from tensorlang.language.rebuilt import rewrite
+from tensorlang.lower.plan.dependence import occurring, places, variable
+from tensorlang.lower.plan.needless_masks import TOTAL
+from tensorlang.lower.plan.unread_masks import asks_data
+from tensorlang.recursion import Deep, call, run
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import ranges_predicate
+from tensorlang.simplify.scattered import LINEAR_IN_LAST
+from tensorlang.simplify.supports import is_zero_at_zero
+
+_Parts = frozenset[Predicate]
+"""Conditions without any of which something is 0."""
+
+
+def without_masks_of_zeros(f: Function) -> Function:
+    """`f` without the conditions on data under which there would be nothing but zeros otherwise."""
+    statements, outputs = bindings(f.body)
+    found = _Supports()
+    made: list[tuple[Var | IndexArray, Expr]] = []
+    for x, e in statements:
+        made.append((x, found.shown(e)))
+        if isinstance(x, Var):
+            found.add(x, e)
+        if not found.is_finite(e):
+            found.infinite.add(x)
+    last = found.shown(outputs)
+    same = last is outputs and all(new is old for (_, new), (_, old) in zip(made, statements, strict=True))
+    return f if same else replace(f, body=under(made, last))
+
+
+@dataclass
+class _Supports:
+    """Of arrays the indices and the conditions without which they are 0; and what may be infinite or nan."""
+
+    arrays: dict[Var, tuple[tuple[Index, ...], _Parts]] = field(default_factory=dict)
+    infinite: set[object] = field(default_factory=set)
+    memo: dict[Expr, _Parts] = field(default_factory=dict)
+
+    def add(self, x: Var, e: Expr) -> None:
+        """Remember what `x` is."""
+        own: list[Index] = []
+        while isinstance(e, Gen):
+            own.append(e.index)
+            e = e.body
+        asked = frozenset(q for q in self.needed(e) if lookups(q) and _indices(q) <= {*own})
+        if asked:
+            self.arrays[x] = tuple(own), asked
+
+    def is_finite(self, e: Expr) -> bool:
+        """Whether `e` is finite where the parameters are, step by step."""
+        if not self.infinite.isdisjoint(occurring(e)):
+            return False
+        seen, stack = {e}, [e]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Call) and part.function.name not in TOTAL:
+                return False
+            fresh = [c for c in children(part) if c not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return True
+
+    def shown(self, e: Expr) -> Expr:
+        """`e` without masks of zeros."""
+        left: dict[Bracket, set[Predicate]] = {}
+        start: tuple[Expr, Predicate] = (e, TRUE)
+        seen, stack = {start}, [start]
+        while stack:
+            part, known = stack.pop()
+            if isinstance(part, Bracket):
+                asked = {q for q in conjuncts(part.pred) if asks_data(q)}
+                if asked:
+                    left[part] = left.get(part, asked) & self._hidden(part, asked, known)
+                known = conjunction([known, *(q for q in conjuncts(part.pred) if q not in asked)])
+            elif isinstance(part, Gen | Sum | Extremum | Choice):
+                known = conjunction([known, ranges_predicate({part.index: part.size})])
+            fresh = [(child, known) for child in children(part) if (child, known) not in seen]
+            seen.update(fresh)
+            stack += fresh
+        if not any(left.values()):
+            return e
+
+        def without(old: Expr, new: Expr) -> Expr:
+            if not isinstance(old, Bracket) or not isinstance(new, Bracket) or not left.get(old):
+                return new
+            return bracket(conjunction(q for q in conjuncts(old.pred) if q not in left[old]), new.body)
+
+        return rewrite(e, lambda _: None, without)
+
+    def _hidden(self, e: Bracket, asked: set[Predicate], known: Predicate) -> set[Predicate]:
+        """Those of the conditions of `e` that are `asked` of data where its body is 0 without them, where the rest is
+        `known`."""
+        if known is FALSE or not self.is_finite(e.body):
+            return set()
+        needed = self.needed(e.body)
+        kept = [*conjuncts(e.pred)]
+        for q in asked:
+            others = [other for other in kept if other is not q]
+            if any(lookups(p) for p in needed) and implies(conjunction([known, *needed, *others]), q):
+                kept = others
+        return asked - {*kept}
+
+    def needed(self, e: Expr) -> _Parts:
+        """Conditions without any of which `e` is 0."""
+        return run(self._needed(e))
+
+    def _needed(self, e: Expr) -> Deep[_Parts]:
+        if e not in self.memo:
+            self.memo[e] = yield from call(self._found(e))
+        return self.memo[e]
+
+    def _found(self, e: Expr) -> Deep[_Parts]:
+        x = variable(e)
+        if x is not None:
+            return self._read(x, places(e))
+        match e:
+            case Bracket(p, a):
+                inner = yield from call(self._needed(a))
+                return inner | {*conjuncts(p)}
+            case Mul(a, b):
+                left = yield from call(self._needed(a))
+                right = yield from call(self._needed(b))
+                return left | right
+            case Add(a, b, _):
+                return (yield from call(self._of_all((a, b))))
+            case Sum(i, n, a):
+                inner = yield from call(self._needed(a))
+                return frozenset([q for q in inner if i not in free_atoms(q)]) | _some(i, n, inner)
+            case Call(f, arguments) if f.name in LINEAR_IN_LAST:
+                return (yield from call(self._needed(arguments[-1])))
+            case Call(f, arguments) if is_zero_at_zero(f):
+                return (yield from call(self._of_all(arguments)))
+            case _:
+                return frozenset()
+
+    def _of_all(self, several: Sequence[Expr]) -> Deep[_Parts]:
+        """Conditions without any of which all are 0."""
+        found: list[_Parts] = []
+        for e in several:
+            if not (isinstance(e, Const) and e.value == 0):
+                found.append((yield from call(self._needed(e))))
+        return frozenset.intersection(*found) if found else frozenset()
+
+    def _read(self, x: object, at: Sequence[Affine]) -> _Parts:
+        own, parts = self.arrays.get(x, ((), frozenset())) if isinstance(x, Var) else ((), frozenset())
+        if len(own) > len(at):
+            return frozenset()
+        values: Mapping[Atom, Affine] = dict(zip(own, at, strict=False))
+        return frozenset(substitute(q, values) for q in parts)
+
+
+def _some(i: Index, size: Affine, parts: _Parts) -> _Parts:
+    """That there is a value of `i` for which all hold that ask data of it."""
+    about = [q for q in parts if i in free_atoms(q)]
+    return frozenset([exists([(i, size)], conjunction(about))]) if any(map(lookups, about)) else frozenset()
+
+
+def _indices(p: Predicate) -> frozenset[Atom]:
+    return frozenset(i for i in free_atoms(p) if isinstance(i, Index))

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
+    exists,
     lookups,
     substitute,
     within,
@@ -67,8 +68,29 @@ def _place(count: int) -> Index:
 
 
 def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
-    """Predicates each of which implies `q`: its body at a value that makes a read of it one that is in `facts`, or one
-    of its own that does not mention the bound index."""
+    """Predicates each of which implies `q`: its body at a value of an index, the first that it binds for which there is
+    one, that makes a read of it one that is in `facts`, or one of its own that does not mention the index."""
+    for turned in _turned(q):
+        values = _values(turned, facts)
+        if values:
+            for value in values:
+                body = substitute(turned.body, {turned.index: value})
+                yield conjunction([within(value, turned.size), body])
+            return
+
+
+def _turned(q: Exists) -> Iterator[Exists]:
+    """`q`, with each of the indices that it binds at once as the outer one."""
+    binders: list[tuple[Index, Affine]] = []
+    body: Predicate = q
+    while isinstance(body, Exists):
+        binders.append((body.index, body.size))
+        body = body.body
+    for k, (index, size) in enumerate(binders):
+        yield Exists(index, size, exists([*binders[:k], *binders[k + 1 :]], body)) if k else q
+
+
+def _values(q: Exists, facts: Predicate) -> list[Affine]:
     bound = _bound(q.body)
     own = _reads(q.body)
     patterns = [(array, at) for array, at in own if any(q.index in a.free for a in at)]
@@ -78,8 +100,7 @@ def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
         for other, place in known:
             if other is array:
                 values.update(dict.fromkeys(_solutions(q.index, at, place, bound)))
-    for value in islice(values, _MOST_INSTANCES):
-        yield conjunction([within(value, q.size), substitute(q.body, {q.index: value})])
+    return list(islice(values, _MOST_INSTANCES))
 
 
 def _solutions(index: Index, at: tuple[Affine, ...], place: tuple[Affine, ...], bound: set[Atom]) -> Iterator[Affine]:

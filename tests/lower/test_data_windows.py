@@ -111,6 +111,10 @@ def test_elements_of_two_index_arrays_that_are_near_each_other_find_each_other(o
 IMAGES = {
     "a convolution that is pooled": """f(x: [2*n][2*n]R, w: [3][3]R) = sum i:n, j:n. max a:2, b:2. sum p:3, q:3.
         [0 <= 2*i + a + p - 1 < 2*n and 0 <= 2*j + b + q - 1 < 2*n] * x[2*i + a + p - 1, 2*j + b + q - 1] * w[p, q]""",
+    "a convolution, rectified and pooled": """f(x: [2*n][2*n]R, w: [3][3]R) =
+        let h = gen i:2*n, j:2*n. relu(sum p:3, q:3. [0 <= i + p - 1 < 2*n and 0 <= j + q - 1 < 2*n] *
+        x[i + p - 1, j + q - 1] * w[p, q]) in
+        sum i:n, j:n. (max a:2, b:2. h[2*i + a, 2*j + b])^2""",
     "a convolution of an image of twice the size": """f(x: [n][n]R, w: [3][3]R, y: [2*n][2*n]R) = sum i:2*n, j:2*n.
         ((sum p:3, q:3. [0 <= i + p - 1 < 2*n and 0 <= j + q - 1 < 2*n] *
         x[(i + p - 1)//2, (j + q - 1)//2] * w[p, q]) - y[i, j])^2""",
@@ -138,6 +142,24 @@ def test_the_cost_of_convolutions_is_known_to_be_that_of_the_image(name: str) ->
     told = str(tl.lower(tl.adjoint(tl.parse(IMAGES[name]))).explain())
     (operations,) = re.findall("all of it takes (.*) operations", told)
     assert "n^2" in operations and "n^3" not in operations and "n^4" not in operations
+
+
+@pytest.mark.slow
+def test_layers_of_convolutions_and_pools_ask_no_data_where_there_is_something() -> None:
+    layer = """gen i:{m}, j:{m}. max a:2, b:2. {h}[2*i + a, 2*j + b]"""
+    rectified = """gen i:2*{m}, j:2*{m}. relu(sum p:3, q:3. [0 <= i + p - 1 < 2*{m} and 0 <= j + q - 1 < 2*{m}] *
+        {x}[i + p - 1, j + q - 1] * {w}[p, q])"""
+    f = tl.parse(f"""f(x: [4*n][4*n]R, v: [3][3]R, w: [3][3]R) =
+        let h = {rectified.format(m="(2*n)", x="x", w="v")} in
+        let y = {layer.format(m="2*n", h="h")} in
+        let g = {rectified.format(m="n", x="y", w="w")} in
+        let z = {layer.format(m="n", h="g")} in
+        sum i:n, j:n. z[i, j]^2""")
+    agrees(f, 1, 2)
+    made = tl.lower(tl.adjoint(f))
+    assert "exists" in str(tl.adjoint(f)) and "exists" not in made.source
+    (operations,) = re.findall("all of it takes (.*) operations", str(made.explain()))
+    assert "n^2" in operations and "n^3" not in operations
 
 
 AT_DATA = {

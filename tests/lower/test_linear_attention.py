@@ -40,11 +40,24 @@ PROGRAMS = {
     "of what comes next, too": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
         gen i:n, b:e. sum a:d, j:n. [j <= i + 1] * Q[i, a] * K[j, a] * V[j, b]""",
     "scores that are named, and weights of rows": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, u: [n]R) =
-        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in gen i:n, b:e. sum j:n. s[i, j] * u[j] * V[j, b]""",
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in
+        gen i:n, b:e. sum j:n. s[i, j] * u[j] * V[j, b]""",
     "sums of two triangles' products": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, W: [n][e]R) =
         let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in
         let t = gen i:n, j:n. [j < i] * sum b:e. V[i, b] * W[j, b] in
         gen i:n. sum j:n. s[i, j] * t[i, j]""",
+    "gated": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, l: [n]R) =
+        let s = gen i:n, j:n. [j <= i] * exp(l[i] - l[j]) * sum a:d. Q[i, a] * K[j, a] in
+        gen i:n, b:e. sum j:n. s[i, j] * V[j, b]""",
+    "gated, of what came before": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, l: [n]R) =
+        gen i:n, b:e. sum a:d, j:n. [j + 3 <= i] * exp(l[i] - l[j]) * Q[i, a] * K[j, a] * V[j, b]""",
+    "gated, of what comes after": """f(Q: [n][d]R, K: [n][d]R, v: [n]R, l: [n]R) =
+        gen i:n. sum a:d, j:n. [i <= j] * exp(l[i] - l[j]) * Q[i, a] * K[j, a] * v[j]""",
+    "gated heads": """f(Q: [h][n][d]R, K: [h][n][d]R, V: [h][n][e]R, l: [h][n]R) =
+        gen g:h, i:n, b:e. sum a:d, j:n. [j <= i] * exp(l[g, i] - l[g, j]) * Q[g, i, a] * K[g, j, a] * V[g, j, b]""",
+    "values that decay": """f(x: [n][e]R, l: [n]R) = gen i:n, b:e. sum j:n. [j < i] * exp(l[i] - l[j]) * x[j, b]""",
+    "an intensity that decays": """f(t: [n]R, m: [n]R) =
+        gen i:n. log(9 + (sum j:n. [j < i] * m[j] * exp(t[j] - t[i]))^2)""",
     "scores of words, that are named": """f(W: [w][d]R, K: [n][d]R, V: [n][e]R, u: [w]R, p: [n]idx(w)) =
         let s = gen i:n, j:n. [j < i] * sum a:d. W[p[i], a] * K[j, a] in
         gen i:n, b:e. sum j:n. s[i, j] * V[j, b] * u[p[j]]""",
@@ -140,6 +153,19 @@ def test_so_are_those_of_what_jax_differentiates(name: str) -> None:
         work(jax.grad(lambda *given: jnp.sum(run(*given)), of_all), *arguments(f, n)).elements for n in (512, 2048)
     ]
     assert found[1] <= 4.2 * found[0]
+
+
+@pytest.mark.parametrize("spread", [3, 30, 300])
+def test_what_decays_overflows_only_where_a_term_of_the_sum_does(spread: int) -> None:
+    f = tl.parse(PROGRAMS["gated"])
+    q, k, v, _ = arguments(f, 300)
+    rng = np.random.default_rng(2)
+    falling = -np.cumsum(rng.uniform(0, spread, size=300))
+    with jax.enable_x64(True):
+        for logs in (falling, falling + rng.normal(size=300) * 60, rng.normal(size=300) * 60):
+            pairs = np.einsum("id,jd->ij", q, k) * np.exp(np.tril(logs[:, None] - logs))
+            found = tl.lower(f)(q, k, v, logs)
+            np.testing.assert_allclose(found, np.tril(pairs) @ v, rtol=1e-9, atol=1e-9 * np.abs(found).max())
 
 
 def test_rows_do_not_see_what_comes_later_in_strict_code() -> None:

@@ -117,6 +117,28 @@ def _sum_in_chunks(q: Array, k: Array, v: Array, backwards: bool, strict: bool, 
     return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
 
 
+def _decaying_in_chunks(
+    a: Array,
+    b: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    backwards: bool,
+    strict: bool,
+    columns: bool,
+    there: tuple[int, int] | None = None,
+) -> Array:
+    q, k = (np.ones((*b.shape, 1)) if x is None else x for x in (q, k))
+    v = np.ones(b.shape) if v is None else v
+    ones = np.tril(np.ones((b.shape[-1], b.shape[-1])), -1 if strict else 0)
+    ones = (ones.T if backwards else ones) > 0
+    if there is not None:
+        ones = ones & np.isin(np.arange(b.shape[-1]), np.arange(*there))
+    decays = np.exp(np.where(ones, a[..., :, None] - b[..., None, :], 0))
+    within = np.where(ones, decays * np.einsum("...id,...jd->...ij", q, k), 0)
+    return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
+
+
 def _band_times(
     p: Array, x: Array, first: int, rows: int, transposed: bool = False, shared: int = 0, others: int = 0
 ) -> Array:
@@ -340,6 +362,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_sum": np.sum,
     "_sum_by_blocks": _sum_by_blocks,
     "_sum_by_windows": _sum_by_windows,
+    "_decaying_in_chunks": _decaying_in_chunks,
     "_sum_in_chunks": _sum_in_chunks,
     "_sum_over": _sum_over,
     "_sum_windows": _sum_windows,

@@ -20,6 +20,13 @@ def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:
     return int(prod(q.shape[:-1]) * (2 * size * (d + e) + 4 * d * e * (size < n)))
 
 
+def _decaying_in_chunks_work(a: Array, b: Array, q: Array, k: Array, v: Array, *_: object) -> int:
+    """Those, and an exponential for each element of a chunk."""
+    q, k = (np.ones((*b.shape, 1)) if x is None else x for x in (q, k))
+    size = min(b.shape[-1], 64)
+    return int(np.size(b) * (4 * size + 8)) + _sum_in_chunks_work(q, k, v)
+
+
 def _einsum_work(spec: EinsumSpec, *arrays: Array) -> int:
     """Of products of two arrays at a time, in the best order."""
     terms = [set(term) for term in spec.terms]
@@ -122,6 +129,7 @@ WORK: Mapping[str, Callable[..., int]] = {
     "_sums": lambda *terms: sum(int(np.size(x)) for x in terms),
     "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
+    "_decaying_in_chunks": _decaying_in_chunks_work,
     "_sum_in_chunks": _sum_in_chunks_work,
     "_band_times": _band_times_work,
     "_band_of": _band_of_work,

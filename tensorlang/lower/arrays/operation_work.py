@@ -78,6 +78,13 @@ def _chunks(q: Shaped, k: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]
     return [*within, (4, (*rows, d, extreme(False, (n, e)))), (4, (*rows, e, extreme(False, (n, d))))]
 
 
+def _decaying_in_chunks(a: Shaped, b: Shaped, q: Value, k: Value, v: Value, *_: Value) -> list[tuple[int, Shape]]:
+    """Those, and exponentials for each element of a chunk and for each row."""
+    one = Shaped((*b.shape, ONE))
+    q, k = (x if isinstance(x, Shaped) else one for x in (q, k))
+    return [*_chunks(q, k, v), (4 * _CHUNK + 8, b.shape)]
+
+
 def _band_times(
     p: Shaped,
     x: Shaped,
@@ -143,6 +150,7 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     **dict.fromkeys(_COMPARED, lambda x, *_: [(6, x.shape)]),
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
+    "_decaying_in_chunks": _decaying_in_chunks,
     "_sum_in_chunks": _chunks,
     "_band_times": _band_times,
     "_band_of": _band_of,

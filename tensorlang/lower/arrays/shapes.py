@@ -254,6 +254,9 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_stored": lambda x: x,
     **dict.fromkeys(("_sum", "_times_ones"), lambda x, axis=None: Shaped(without(x.shape, axis))),
     **dict.fromkeys(("_sum_by_blocks", "_sum_by_windows", "_sum_over"), _given()),
+    "_decaying_in_chunks": lambda a, b, q, k, v, backwards, strict, columns, there=None: Shaped(
+        (*a.shape, *(v.shape[-1:] if columns is TRUE else ()))
+    ),
     "_sum_in_chunks": lambda q, k, v, backwards, strict, columns, selects: Shaped(
         (*q.shape[:-1], *(v.shape[-1:] if columns is TRUE else ()))
     ),

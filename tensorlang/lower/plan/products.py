@@ -83,7 +83,8 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
                 return ()
             return tuple(_times(t, u) for t in left for u in right)
         case _:
-            return (Term(_ONE, factors=(e,)),) if _is_vector(e, known) else ()
+            decays = decay(e) is not None and all(variable(x) not in known for x in reads(e))
+            return (Term(_ONE, factors=(e,)),) if decays or _is_vector(e, known) else ()
 
 
 def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
@@ -153,6 +154,15 @@ def _single(a: Affine) -> Index | None:
             return _single(place)
         case ((Index() as i, 1),) if a.constant == 0:
             return i
+        case _:
+            return None
+
+
+def decay(e: Expr) -> tuple[Expr, Expr] | None:
+    """The elements a and b of which `e` is exp(a - b)."""
+    match e:
+        case Call(f, (Add(a, b, -1),)) if f.name == "exp":
+            return None if single_places(a) is None or single_places(b) is None else (a, b)
         case _:
             return None
 

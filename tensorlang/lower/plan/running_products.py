@@ -25,6 +25,7 @@ from tensorlang.language.predicates import (
     TRUE,
     Equal,
     Exists,
+    NonNegative,
     Predicate,
     conjunction,
     conjuncts,
@@ -38,6 +39,7 @@ from tensorlang.lower.plan.products import (
     Term,
     Triangle,
     at_places,
+    decay,
     multiplied_out,
     product,
     read_at,
@@ -109,7 +111,8 @@ def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
         ends = frozenset(sizes) if asks or tied else None
     elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    return None if ends is None or any(ends <= read_at(part) for part in t.factors) else ends
+    both = [part for part in t.factors if decay(part) is None] if ends is not None else []
+    return None if ends is None or any(ends <= read_at(part) for part in both) else ends
 
 
 def _is_apart(t: Term, indices: Collection[Index]) -> bool:
@@ -258,31 +261,47 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
         return None if _may_spoil(t) else _factored(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
     ends = ends_of_pair(ties if inner else of_pairs(ties))
+    decays = [e for e in t.factors if decay(e) is not None]
+    rest = replace(t, factors=tuple(e for e in t.factors if e not in decays))
     if (
         ends is None
-        or _may_spoil(t)
+        or _may_spoil(rest)
         or (inner and in_groups(ties))
         or summed not in ends
         or not ends - {summed} <= around.keys()
     ):
         return None
     (row,) = ends - {summed}
+    if decays and not (len(decays) == 1 and _decays_in_order(decays[0], ties, row, summed, around[row] is binder[1])):
+        return None
     if len(inner) > 1:
         return _nested(t, binder, around, row)
-    if inner and any(single_places(a) is None for a in t.factors):
+    if (inner or decays) and any(single_places(a) is None for a in rest.factors):
         return None
-    used = [read_at(a) for a in t.factors]
+    used = [read_at(a) for a in rest.factors]
     if any(not at <= {summed, *around, *inner} or at >= ends for at in used):
         return None
     values = [at for at in used if summed in at and at.isdisjoint(inner)]
+    if decays and not inner and len(frozenset().union(*values) - {summed} - read_at(decays[0])) > 1:
+        return None
     if inner:
         both = [at for at in used if inner[0] in at]
         if len(both) != 2 or sorted((row in at, summed in at) for at in both) != [(False, True), (True, False)]:
             return None
-        shared = both[0] | both[1]
+        shared = both[0].union(both[1], *map(read_at, decays))
         if len(frozenset().union(*values) - shared) > 1:
             return None
     return _as_sum(t, binder)
+
+
+def _decays_in_order(e: Expr, ties: Sequence[Predicate], row: Index, summed: Index, same: bool) -> bool:
+    """Whether exp(a - b) is of a row and of what is summed, or the other way, in their order, which alone ties them."""
+    ab = decay(e)
+    if ab is None or not same or len(ties) != 1 or not isinstance(ties[0], NonNegative):
+        return False
+    (first, second), bound = map(read_at, ab), ties[0].value
+    one_each = {row, summed} == (first ^ second) and len(first & {row, summed}) == 1
+    return one_each and len(bound.terms) == 2 and {row, summed} == {*bound.indices}
 
 
 def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:

@@ -164,6 +164,53 @@ def _running_sums(x, backwards):
     return (sums + before[..., None]).reshape(*x.shape[:-2], count * size)[..., :n]
 
 
+def _decaying_in_chunks(a, b, q, k, v, backwards, strict, columns, there=None):
+    """The sums of exp(a[i] - b[j]) * (q[i] . k[j]) * v[j] over j <= i, or as `_sum_in_chunks` has them.
+
+    What comes before a chunk is kept times exp(c - b[j]), of the least c of these b[j], so that nothing overflows where
+    no term of a sum does. Of b only elements `there` count, from the first to before the last, if they are told.
+    """
+    q, k = (jnp.ones((*b.shape, 1), b.dtype) if x is None else x for x in (q, k))
+    v = jnp.ones(b.shape, b.dtype) if v is None else v
+    v = v if columns else v[..., None]
+    (n, d), e = q.shape[-2:], v.shape[-1]
+    if 0 in (n, d, e):
+        x = jnp.zeros((*q.shape[:-1], e), q.dtype)
+        return x if columns else x[..., 0]
+    size = min(n, max(COSTS["chunk"], 2 * d * e // (d + e)))
+    count = -(-n // size)
+    most = jnp.finfo(b.dtype).max
+    if there is not None:
+        j = jnp.arange(n)
+        b = jnp.where((j >= there[0]) & (j < there[1]), b, most)
+
+    def cut(x, axis, filling):
+        x = jnp.flip(x, axis) if backwards else x
+        edges = [(0, 0)] * x.ndim
+        edges[axis] = (0, count * size - n)
+        x = jnp.pad(x, edges, constant_values=filling)
+        return jnp.moveaxis(x.reshape(*x.shape[:axis], count, size, *x.shape[axis + 1 :]), axis, 0)
+
+    rows = (*(cut(x, a.ndim - 1, filling) for x, filling in ((a, 0), (b, most), (q, 0), (k, 0), (v, 0))),)
+    ones = jnp.tril(jnp.ones((size, size), bool), -1 if strict else 0)
+
+    def chunk(before, rows):
+        state, least = before
+        a, b, q, k, v = rows
+        decays = jnp.exp(jnp.where(ones, a[..., :, None] - b[..., None, :], 0))
+        within = jnp.where(ones, decays * jnp.einsum("...id,...jd->...ij", q, k), 0)
+        found = jnp.exp(a - least)[..., None] * jnp.einsum("...id,...de->...ie", q, state) + within @ v
+        after = jnp.minimum(least, b.min(-1, keepdims=True))
+        kept = jnp.exp(after - least)[..., None] * state
+        return (kept + jnp.einsum("...jd,...je->...de", jnp.exp(after - b)[..., None] * k, v), after), found
+
+    start = jnp.zeros((*a.shape[:-1], d, e), q.dtype), jnp.full((*a.shape[:-1], 1), most)
+    _, x = lax.scan(chunk, start, rows)
+    x = jnp.moveaxis(x, 0, -3).reshape(*x.shape[1:-2], count * size, e)[..., :n, :]
+    x = jnp.flip(x, -2) if backwards else x
+    return x if columns else x[..., 0]
+
+
 def _sum_in_chunks(q, k, v, backwards, strict, columns, selects):
     """The sums of (q[i] . k[j]) * v[j] over j <= i, or j < i if strict; over j >= i or j > i if backwards.
 

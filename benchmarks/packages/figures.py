@@ -39,8 +39,8 @@ class Figures:
 
     `operations` are XLA's, None where they can't be told; `seconds` the best of rounds in turns, and `ratio` that of
     ours by JAX's; `first` the seconds until the first gradient is there, in a process that has had one: tracing,
-    deriving, compiling, running, the best of several where ours is late; `apart` the largest difference by the largest element; `same` says that nothing is
-    derived, and that XLA compiles the same program, so that no times differ.
+    deriving, compiling, running, the best of several where ours is late; `apart` the largest difference by the largest
+    element; `same` says that nothing is derived, and that XLA compiles the same program, so that no times differ.
     """
 
     source: str

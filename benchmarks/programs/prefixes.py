@@ -72,6 +72,18 @@ def _attention_by_hand(q: Array, k: Array, v: Array, y: Array) -> tuple[Array, A
     return _chunks(y, v, k), back(v, y, q), back(k, q, y)
 
 
+def _gated_attention(xp: Any, q: Any, k: Any, v: Any, logs: Any) -> Any:
+    return xp.tril(xp.exp(logs[:, None] - logs) * (q @ k.T)) @ v
+
+
+def _gated_by_hand(q: Array, k: Array, v: Array, logs: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    """By factors of rows, as logarithms are small here."""
+    row, column = jnp.exp(logs)[:, None], jnp.exp(-logs)[:, None]
+    q_bar, k_bar, v_bar = _attention_by_hand(q * row, k * column, v, y)
+    q_bar, k_bar = q_bar * row, k_bar * column
+    return q_bar, k_bar, v_bar, (q * q_bar - k * k_bar).sum(1)
+
+
 CASES = [
     Case(
         name="weighted prefix sums",
@@ -139,6 +151,17 @@ CASES = [
         program=_linear_attention,
         by_hand=_attention_by_hand,
         draw={"Q": small, "K": small, "V": small},
+        sizes=({"n": 512, "d": 64}, {"n": 2048, "d": 64}, {"n": 4096, "d": 64}),
+        odd={"n": 301, "d": 17},
+    ),
+    Case(
+        name="gated linear attention",
+        suite="structured",
+        text="""gated(Q: [n][d]R, K: [n][d]R, V: [n][d]R, l: [n]R) =
+            gen i:n, b:d. sum a:d, j:n. [j <= i] * exp(l[i] - l[j]) * Q[i, a] * K[j, a] * V[j, b]""",
+        program=_gated_attention,
+        by_hand=_gated_by_hand,
+        draw={"Q": small, "K": small, "V": small, "l": small},
         sizes=({"n": 512, "d": 64}, {"n": 2048, "d": 64}, {"n": 4096, "d": 64}),
         odd={"n": 301, "d": 17},
     ),

@@ -43,7 +43,7 @@ from tensorlang.lower.plan.unread_masks import without_unread_masks
 def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, strict: bool = False) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`. In
     `strict` programs what brackets hide may be inf or nan."""
-    numbers, tables, rerolled, inlined = _inlined(f)
+    numbers, tables, rerolled, inlined = _inlined(f, strict)
     inlined = inlined if strict else without_masks_of_zeros(inlined)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
@@ -88,13 +88,13 @@ def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> froze
     return frozenset(gone | stored_at_points(f, sparse).keys())
 
 
-def _inlined(f: Function) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
+def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
     """`f` with arrays for the numbers that indices are, and for quotients; with statements of the same form as one; and
     without the arrays that are computed where they are read."""
     numbers = replace_integers(f)
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)
-    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function))))
+    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function), strict)))
     return numbers, tables, rerolled, bound_quotients(inlined, tables)
 
 

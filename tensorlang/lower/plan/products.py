@@ -39,10 +39,12 @@ class Triangle:
     """Other triangles of which it is made."""
 
 
-def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> tuple[Term, ...]:
+def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var], strict: bool) -> tuple[Term, ...]:
     """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of
-    elements, or a long one. Adds to `read` which of `known` it reads."""
+    elements, or a long one. Adds to `read` which of `known` it reads. In `strict` programs nothing decays."""
     found = run(_multiplied_out(e, known, read))
+    if strict and any(decay(part) is not None for t in found for part in t.factors):
+        return ()
     if len(found) > _MOST_TERMS or any(len(t.factors) > _MOST_FACTORS for t in found):
         return ()
     return found

@@ -50,12 +50,13 @@ from tensorlang.sets.isl import unanswered
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
 
-def inline_running_products(f: Function) -> Function:
-    """`f` without arrays that are zero but in a triangle of products, where all that read them sum products of them."""
+def inline_running_products(f: Function, strict: bool = False) -> Function:
+    """`f` without arrays that are zero but in a triangle of products, where all that read them sum products of them. In
+    `strict` programs what brackets hide has no influence."""
     statements, body = bindings(f.body)
     triangles: dict[Var, Triangle] = {}
     for x, e in statements:
-        t = _triangle(e, triangles) if isinstance(x, Var) else None
+        t = _triangle(e, triangles, strict) if isinstance(x, Var) else None
         if t is not None and isinstance(x, Var):
             triangles[x] = t
     known: dict[Expr, tuple[set[Var], dict[Expr, Expr]]] = {}
@@ -64,7 +65,7 @@ def inline_running_products(f: Function) -> Function:
         wrong = {x for x, t in triangles.items() if not t.read <= triangles.keys()}
         for e in (*(e for x, e in statements if x not in triangles), *results(body)):
             if e not in known:
-                known[e] = _misread(e, triangles)
+                known[e] = _misread(e, triangles, strict)
             wrong |= known[e][0]
             sites |= known[e][1]
         if not wrong:
@@ -81,7 +82,7 @@ def inline_running_products(f: Function) -> Function:
     return replace(f, body=made)
 
 
-def _triangle(e: Expr, known: Mapping[Var, Triangle]) -> Triangle | None:
+def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle | None:
     sizes: dict[Index, Affine] = {}
     while isinstance(e, Gen):
         sizes[e.index] = e.size
@@ -91,7 +92,7 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle]) -> Triangle | None:
     if len(sizes) == 2 and any(variable(r) not in known and sizes.keys() <= read_at(r) for r in reads(e)):
         return None  # a factor of both ends
     read: set[Var] = set()
-    terms = [_told(t, sizes) for t in multiplied_out(e, known, read)]
+    terms = [_told(t, sizes) for t in multiplied_out(e, known, read, strict)]
     if not terms:
         return None
     tied = [t for t in terms if not (len(sizes) == 2 and _is_apart(t, sizes))]
@@ -124,7 +125,7 @@ def _is_apart(t: Term, indices: Collection[Index]) -> bool:
     )
 
 
-def _misread(whole: Expr, known: Mapping[Var, Triangle]) -> tuple[set[Var], dict[Expr, Expr]]:
+def _misread(whole: Expr, known: Mapping[Var, Triangle], strict: bool) -> tuple[set[Var], dict[Expr, Expr]]:
     """The triangles that are read otherwise than in sums of products, and what becomes of these sums."""
     sites: dict[Expr, Expr] = {}
     around: dict[Index, Affine] = {}
@@ -136,7 +137,7 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle]) -> tuple[set[Var], dict
         x = variable(part)
         if x is not None and x not in known:
             continue
-        made = _diagonal(part, known[x], around) if x is not None else _expanded(part, around, known)
+        made = _diagonal(part, known[x], around) if x is not None else _expanded(part, around, known, strict)
         if x is not None and made is None:
             wrong.add(x)
             continue
@@ -170,7 +171,7 @@ def _diagonal(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
     return _total(found)
 
 
-def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle]) -> Expr | None:
+def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict: bool) -> Expr | None:
     """A sum up to where it stands, of products of a triangle or of sums, as sums of what these are made of."""
     loops: list[Binder] = []
     parts: list[Predicate] = []
@@ -184,7 +185,7 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle]) -> Expr
     if not loops:
         return None
     read: set[Var] = set()
-    terms = multiplied_out(e, known, read)
+    terms = multiplied_out(e, known, read, strict)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
     tied = (replace(t, parts=(*t.parts, *parts)) for t in terms)

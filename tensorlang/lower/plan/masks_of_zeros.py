@@ -8,7 +8,7 @@ To ask data of each element takes longer than to multiply zeros. So it is with f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray
@@ -50,7 +50,7 @@ from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify.scattered import LINEAR_IN_LAST
 from tensorlang.simplify.supports import is_zero_at_zero
 
-_Parts = frozenset[Predicate]
+_Parts = tuple[Predicate, ...]
 """Conditions without any of which something is 0."""
 
 
@@ -84,7 +84,7 @@ class _Supports:
         while isinstance(e, Gen):
             own.append(e.index)
             e = e.body
-        asked = frozenset(q for q in self.needed(e) if lookups(q) and _indices(q) <= {*own})
+        asked = tuple(q for q in self.needed(e) if lookups(q) and _indices(q) <= {*own})
         if asked:
             self.arrays[x] = tuple(own), asked
 
@@ -110,9 +110,9 @@ class _Supports:
         while stack:
             part, known = stack.pop()
             if isinstance(part, Bracket):
-                asked = {q for q in conjuncts(part.pred) if asks_data(q)}
+                asked = [q for q in conjuncts(part.pred) if asks_data(q)]
                 if asked:
-                    left[part] = left.get(part, asked) & self._hidden(part, asked, known)
+                    left[part] = left.get(part, {*asked}) & self._hidden(part, asked, known)
                 known = conjunction([known, *(q for q in conjuncts(part.pred) if q not in asked)])
             elif isinstance(part, Gen | Sum | Extremum | Choice):
                 known = conjunction([known, ranges_predicate({part.index: part.size})])
@@ -129,7 +129,7 @@ class _Supports:
 
         return rewrite(e, lambda _: None, without)
 
-    def _hidden(self, e: Bracket, asked: set[Predicate], known: Predicate) -> set[Predicate]:
+    def _hidden(self, e: Bracket, asked: Sequence[Predicate], known: Predicate) -> set[Predicate]:
         """Those of the conditions of `e` that are `asked` of data where its body is 0 without them, where the rest is
         `known`."""
         if known is FALSE or not self.is_finite(e.body):
@@ -140,7 +140,7 @@ class _Supports:
             others = [other for other in kept if other is not q]
             if any(lookups(p) for p in needed) and implies(conjunction([known, *needed, *others]), q):
                 kept = others
-        return asked - {*kept}
+        return {*asked} - {*kept}
 
     def needed(self, e: Expr) -> _Parts:
         """Conditions without any of which `e` is 0."""
@@ -158,22 +158,22 @@ class _Supports:
         match e:
             case Bracket(p, a):
                 inner = yield from call(self._needed(a))
-                return inner | {*conjuncts(p)}
+                return _together(inner, conjuncts(p))
             case Mul(a, b):
                 left = yield from call(self._needed(a))
                 right = yield from call(self._needed(b))
-                return left | right
+                return _together(left, right)
             case Add(a, b, _):
                 return (yield from call(self._of_all((a, b))))
             case Sum(i, n, a):
                 inner = yield from call(self._needed(a))
-                return frozenset([q for q in inner if i not in free_atoms(q)]) | _some(i, n, inner)
+                return _together((q for q in inner if i not in free_atoms(q)), _some(i, n, inner))
             case Call(f, arguments) if f.name in LINEAR_IN_LAST:
                 return (yield from call(self._needed(arguments[-1])))
             case Call(f, arguments) if is_zero_at_zero(f):
                 return (yield from call(self._of_all(arguments)))
             case _:
-                return frozenset()
+                return ()
 
     def _of_all(self, several: Sequence[Expr]) -> Deep[_Parts]:
         """Conditions without any of which all are 0."""
@@ -181,20 +181,24 @@ class _Supports:
         for e in several:
             if not (isinstance(e, Const) and e.value == 0):
                 found.append((yield from call(self._needed(e))))
-        return frozenset.intersection(*found) if found else frozenset()
+        return tuple(q for q in found[0] if all(q in parts for parts in found)) if found else ()
 
     def _read(self, x: object, at: Sequence[Affine]) -> _Parts:
-        own, parts = self.arrays.get(x, ((), frozenset())) if isinstance(x, Var) else ((), frozenset())
+        own, parts = self.arrays.get(x, ((), ())) if isinstance(x, Var) else ((), ())
         if len(own) > len(at):
-            return frozenset()
+            return ()
         values: Mapping[Atom, Affine] = dict(zip(own, at, strict=False))
-        return frozenset(substitute(q, values) for q in parts)
+        return tuple(substitute(q, values) for q in parts)
 
 
 def _some(i: Index, size: Affine, parts: _Parts) -> _Parts:
     """That there is a value of `i` for which all hold that ask data of it."""
     about = [q for q in parts if i in free_atoms(q)]
-    return frozenset([exists([(i, size)], conjunction(about))]) if any(map(lookups, about)) else frozenset()
+    return (exists([(i, size)], conjunction(about)),) if any(map(lookups, about)) else ()
+
+
+def _together(left: Iterable[Predicate], right: Iterable[Predicate]) -> _Parts:
+    return tuple(dict.fromkeys((*left, *right)))
 
 
 def _indices(p: Predicate) -> frozenset[Atom]:

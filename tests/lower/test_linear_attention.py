@@ -168,6 +168,15 @@ def test_what_decays_overflows_only_where_a_term_of_the_sum_does(spread: int) ->
             np.testing.assert_allclose(found, np.tril(pairs) @ v, rtol=1e-9, atol=1e-9 * np.abs(found).max())
 
 
+def test_what_decays_is_seen_beside_zeros_of_the_greatest_exponential() -> None:
+    f = tl.parse("f(x: [n]R, l: [n]R) = gen i:n. sum j:n. [j <= i] * exp(l[i] - l[j]) * x[j]")
+    x, logs = np.ones(300, np.float32), np.zeros(300, np.float32)
+    x[0], logs[0] = 0, -87.9
+    np.testing.assert_allclose(tl.lower(f)(x, logs)[1:], np.arange(1, 300), rtol=1e-6)
+    x[0] = 1e-30
+    np.testing.assert_allclose(tl.lower(f)(x, logs)[1:], np.arange(1, 300) + np.exp(87.9) * 1e-30, rtol=1e-5)
+
+
 def test_rows_do_not_see_what_comes_later_in_strict_code() -> None:
     f = tl.parse(PROGRAMS["attention"])
     q, k, v = arguments(f, 130)

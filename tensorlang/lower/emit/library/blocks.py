@@ -168,7 +168,8 @@ def _decaying_in_chunks(a, b, q, k, v, backwards, strict, columns, there=None):
     """The sums of exp(a[i] - b[j]) * (q[i] . k[j]) * v[j] over j <= i, or as `_sum_in_chunks` has them.
 
     What comes before a chunk is kept times exp(c - b[j]), of the least c of these b[j], so that nothing overflows where
-    no term of a sum does. Of b only elements `there` count, from the first to before the last, if they are told.
+    no exponential does; rows of zeros don't count, and those of small numbers less, or others would vanish beside them.
+    Of b only elements `there` count, from the first to before the last, if they are told.
     """
     q, k = (jnp.ones((*b.shape, 1), b.dtype) if x is None else x for x in (q, k))
     v = jnp.ones(b.shape, b.dtype) if v is None else v
@@ -200,7 +201,10 @@ def _decaying_in_chunks(a, b, q, k, v, backwards, strict, columns, there=None):
         decays = jnp.exp(jnp.where(ones, a[..., :, None] - b[..., None, :], 0))
         within = jnp.where(ones, decays * jnp.einsum("...id,...jd->...ij", q, k), 0)
         found = jnp.exp(a - least)[..., None] * jnp.einsum("...id,...de->...ie", q, state) + within @ v
-        after = jnp.minimum(least, b.min(-1, keepdims=True))
+        sizes = jnp.abs(k).max(-1), jnp.abs(v).max(-1)
+        b = jnp.where((sizes[0] == 0) | (sizes[1] == 0), most, b)
+        shown = b - jnp.clip(jnp.log(sizes[0]) + jnp.log(sizes[1]), -40, 0)
+        after = jnp.minimum(least, lax.stop_gradient(shown).min(-1, keepdims=True))
         kept = jnp.exp(after - least)[..., None] * state
         return (kept + jnp.einsum("...jd,...je->...de", jnp.exp(after - b)[..., None] * k, v), after), found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -109,34 +110,54 @@ def _in_intervals(starts: Array, stops: Array, n: int) -> Array:
     return np.cumsum(change)[:n] > 0
 
 
-def _sum_in_chunks(q: Array, k: Array, v: Array, backwards: bool, strict: bool, columns: bool, selects: bool) -> Array:
-    v = np.ones(k.shape[:-1]) if v is None else v
-    n = q.shape[-2]
-    ones = np.tril(np.ones((n, n)), -1 if strict else 0)
-    within = np.einsum("...id,...jd->...ij", q, k) * (ones.T if backwards else ones)
-    return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
+def _sum_in_chunks(q: Array, k: Array, v: Array, axis: int, backwards: bool, strict: bool, selects: bool) -> Array:
+    rows = q.shape[: axis + 1]
+    q, k = (x.reshape(*rows, int(prod(x.shape[axis + 1 :]))) for x in (q, k))
+    ones = np.tril(np.ones((rows[-1], rows[-1])), -1 if strict else 0)
+    return _times_columns(np.einsum("...id,...jd->...ij", q, k) * (ones.T if backwards else ones), v)
+
+
+def _times_columns(pairs: Array, v: Array | None) -> Array:
+    rows = pairs.shape[:-1]
+    if v is None:
+        return np.asarray(pairs.sum(-1))
+    found = pairs @ v.reshape(*rows, int(prod(v.shape[len(rows) :])))
+    return np.asarray(found.reshape(*rows, *v.shape[len(rows) :]))
 
 
 def _decaying_in_chunks(
-    a: Array,
-    b: Array,
+    exponents: Sequence[tuple[Array | None, Array, Array]],
+    powers: Sequence[tuple[Array, Array, Array]],
+    differences: Sequence[tuple[Array, Array]],
     q: Array,
     k: Array,
     v: Array,
+    axis: int,
     backwards: bool,
     strict: bool,
-    columns: bool,
     there: tuple[int, int] | None = None,
 ) -> Array:
-    q, k = (np.ones((*b.shape, 1)) if x is None else x for x in (q, k))
-    v = np.ones(b.shape) if v is None else v
-    ones = np.tril(np.ones((b.shape[-1], b.shape[-1])), -1 if strict else 0)
+    rows = (*exponents, *powers, *differences)[0][-1].shape[: axis + 1]
+    q, k = (np.ones((*rows, 1)) if x is None else x.reshape(*rows, int(prod(x.shape[axis + 1 :]))) for x in (q, k))
+    ones = np.tril(np.ones((rows[-1], rows[-1])), -1 if strict else 0)
     ones = (ones.T if backwards else ones) > 0
     if there is not None:
-        ones = ones & np.isin(np.arange(b.shape[-1]), np.arange(*there))
-    decays = np.exp(np.where(ones, a[..., :, None] - b[..., None, :], 0))
-    within = np.where(ones, decays * np.einsum("...id,...jd->...ij", q, k), 0)
-    return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
+        ones = ones & np.isin(np.arange(rows[-1]), np.arange(*there))
+
+    def apart(a: Array, b: Array) -> Array:
+        a, b = (x if x.ndim == axis + 2 else x[..., None] for x in (a, b))
+        return np.where(ones[..., None], a[..., :, None, :] - b[..., None, :, :], 0)
+
+    pairs = q[..., :, None, :] * k[..., None, :, :]
+    for s, a, b in exponents:
+        scale = np.ones(()) if s is None else np.asarray(s)
+        scale = scale[..., None, None, :] if scale.ndim > axis else scale[..., None, None, None]
+        pairs = pairs * np.exp(scale * apart(a, b))
+    for g, a, b in powers:
+        pairs = pairs * np.power(np.asarray(g)[..., None, None, None], apart(a, b))
+    for a, b in differences:
+        pairs = pairs * apart(a, b)
+    return _times_columns(np.where(ones, pairs.sum(-1), 0), v)
 
 
 def _band_times(

@@ -12,19 +12,30 @@ from tensorlang.lower.arrays.ir import EinsumSpec
 from tensorlang.lower.arrays.meaning_of_extrema import Array
 
 
-def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:
+def _sum_in_chunks_work(q: Array, k: Array, v: Array | None, axis: int, *_: bool) -> int:
     """As of the sums in the model: a product for each element of a chunk, and for each of what comes before it."""
-    e = 1 if v is None or v.ndim < k.ndim else v.shape[-1]
-    n, d = q.shape[-2:]
-    size = min(n, max(64, 2 * d * e // (d + e))) if d + e else 0
-    return int(prod(q.shape[:-1]) * (2 * size * (d + e) + 4 * d * e * (size < n)))
+    rows = q.shape[: axis + 1]
+    d, e = prod(q.shape[axis + 1 :]), 1 if v is None else prod(v.shape[axis + 1 :])
+    size = min(rows[-1], max(64, 2 * d * e // (d + e))) if d + e else 0
+    return int(prod(rows) * (2 * size * (d + e) + 4 * d * e * (size < rows[-1])))
 
 
-def _decaying_in_chunks_work(a: Array, b: Array, q: Array, k: Array, v: Array, *_: object) -> int:
-    """Those, and an exponential for each element of a chunk."""
-    q, k = (np.ones((*b.shape, 1)) if x is None else x for x in (q, k))
-    size = min(b.shape[-1], 64)
-    return int(np.size(b) * (4 * size + 8)) + _sum_in_chunks_work(q, k, v)
+def _decaying_in_chunks_work(
+    exponents: Sequence[tuple[Array | None, Array, Array]],
+    powers: Sequence[tuple[Array, Array, Array]],
+    differences: Sequence[tuple[Array, Array]],
+    q: Array | None,
+    k: Array | None,
+    v: Array | None,
+    axis: int,
+    *_: object,
+) -> int:
+    """Those, and for each element of a chunk an exponential and what it is of."""
+    ends = [side[-2:] for side in (*exponents, *powers, *differences)]
+    q = ends[0][1] if q is None else q
+    size, several = min(q.shape[axis], 64), 1 << len(differences)
+    each = sum(max(int(np.size(x)) for x in ab) for ab in ends) * (4 * size + 8)
+    return int(each + several * _sum_in_chunks_work(q, q, v, axis))
 
 
 def _einsum_work(spec: EinsumSpec, *arrays: Array) -> int:

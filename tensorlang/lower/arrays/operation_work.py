@@ -7,7 +7,7 @@ from itertools import combinations
 from math import prod
 
 from tensorlang.language.affine import Affine
-from tensorlang.lower.arrays.extents import ONE, ZERO, Static, extreme
+from tensorlang.lower.arrays.extents import ZERO, Static, extreme
 from tensorlang.lower.arrays.ir import EinsumSpec
 from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
 
@@ -69,20 +69,26 @@ _CHUNK = 64
 """As long as a chunk is at least, where chunks pay."""
 
 
-def _chunks(q: Shaped, k: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]]:
+def _chunks(q: Shaped, k: Value, v: Value, axis: Value, *_: Value) -> list[tuple[int, Shape]]:
     """At most: products for each element of a chunk, and for each of the matrix that the chunks before it make."""
-    rows, d = q.shape[:-1], q.shape[-1]
-    e = v.shape[-1] if isinstance(v, Shaped) and len(v.shape) == len(k.shape) else ONE
-    within: list[tuple[int, Shape]] = [(2 * _CHUNK, (*rows, d)), (2 * _CHUNK, (*rows, e))]
+    first = number(axis) + 1
+    rows, inner = q.shape[:first], q.shape[first:]
+    columns = v.shape[first:] if isinstance(v, Shaped) else ()
     n = rows[-1]  # a chunk is no longer than that
-    return [*within, (4, (*rows, d, extreme(False, (n, e)))), (4, (*rows, e, extreme(False, (n, d))))]
+    fewer = [(extreme(False, (n, x[0])),) if len(x) == 1 else x for x in (inner, columns)]
+    within: list[tuple[int, Shape]] = [(2 * _CHUNK, (*rows, *inner)), (2 * _CHUNK, (*rows, *columns))]
+    return [*within, (4, (*rows, *inner, *fewer[1])), (4, (*rows, *columns, *fewer[0]))]
 
 
-def _decaying_in_chunks(a: Shaped, b: Shaped, q: Value, k: Value, v: Value, *_: Value) -> list[tuple[int, Shape]]:
-    """Those, and exponentials for each element of a chunk and for each row."""
-    one = Shaped((*b.shape, ONE))
-    q, k = (x if isinstance(x, Shaped) else one for x in (q, k))
-    return [*_chunks(q, k, v), (4 * _CHUNK + 8, b.shape)]
+def _decaying_in_chunks(
+    exponents: Value, powers: Value, differences: Value, q: Value, k: Value, v: Value, axis: Value, *_: Value
+) -> list[tuple[int, Shape]]:
+    """Those, with twice as many rows for each difference, and for each element of a chunk exponentials."""
+    ends = [side[-2:] for side in (*exponents, *powers, *differences)]
+    q = q if isinstance(q, Shaped) else ends[0][1]
+    several = 2 ** len(differences)
+    shown = [(4 * _CHUNK + 8, max((a.shape, b.shape), key=len)) for a, b in ends]
+    return [*((several * times, shape) for times, shape in _chunks(q, k, v, axis)), *shown]
 
 
 def _band_times(

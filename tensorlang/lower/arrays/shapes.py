@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from tensorlang.language.affine import constant
-from tensorlang.language.predicates import TRUE, Predicate
+from tensorlang.language.predicates import Predicate
 from tensorlang.lower.arrays.extents import ONE, ZERO, Static, length, less, plus, sliced
 from tensorlang.lower.arrays.ir import EinsumSpec
 
@@ -103,6 +103,11 @@ def lengths(spec: EinsumSpec, arrays: Sequence[Shaped]) -> dict[str, Static]:
 def _along_axis(x: Shaped, axis: Value, n: Static) -> Shaped:
     k = number(axis) % len(x.shape)
     return Shaped((*x.shape[:k], n, *x.shape[k + 1 :]), x.kind)
+
+
+def _by_rows(x: Shaped, v: Value, axis: Value) -> Shaped:
+    first = number(axis) + 1
+    return Shaped((*x.shape[:first], *(v.shape[first:] if isinstance(v, Shaped) else ())))
 
 
 def _arange(*ends: Static, dtype: Value = ONE) -> Shaped:
@@ -254,12 +259,10 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_stored": lambda x: x,
     **dict.fromkeys(("_sum", "_times_ones"), lambda x, axis=None: Shaped(without(x.shape, axis))),
     **dict.fromkeys(("_sum_by_blocks", "_sum_by_windows", "_sum_over"), _given()),
-    "_decaying_in_chunks": lambda a, b, q, k, v, backwards, strict, columns, there=None: Shaped(
-        (*a.shape, *(v.shape[-1:] if columns is TRUE else ()))
+    "_decaying_in_chunks": lambda exponents, powers, differences, q, k, v, axis, *_: _by_rows(
+        (*exponents, *powers, *differences)[0][-1], v, axis
     ),
-    "_sum_in_chunks": lambda q, k, v, backwards, strict, columns, selects: Shaped(
-        (*q.shape[:-1], *(v.shape[-1:] if columns is TRUE else ()))
-    ),
+    "_sum_in_chunks": lambda q, k, v, axis, *_: _by_rows(q, v, axis),
     "_sum_windows": lambda x, at: Shaped((*x.shape[: len(x.shape) - len(at)], *(axis[3] for axis in at))),
     "_sums": lambda *terms: tuple(Shaped() for _ in terms),
     "_turned": lambda x, places: Shaped(tuple(x.shape[number(k)] for k in places), x.kind),

@@ -11,6 +11,7 @@ from types import ModuleType
 from tensorlang.lower.emit.library import (
     bands,
     blocks,
+    chunks,
     correlations,
     extrema,
     groups,
@@ -28,6 +29,7 @@ _MODULES: tuple[ModuleType, ...] = (
     extrema,
     windows,
     blocks,
+    chunks,
     bands,
     correlations,
     loops,

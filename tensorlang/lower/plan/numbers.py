@@ -7,6 +7,7 @@ knows of arrays alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from weakref import WeakSet
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine
 from tensorlang.language.census import expressions
@@ -15,6 +16,8 @@ from tensorlang.language.grammar import Access, Add, Choice, Expr, Extremum, Gen
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Array, R
 from tensorlang.lower.plan.dependence import longer
+
+_NUMBERS: WeakSet[Var] = WeakSet()
 
 
 @dataclass
@@ -45,6 +48,11 @@ def has_numbers(f: Function) -> bool:
     return f.census.has(Integer)
 
 
+def is_of_numbers(x: Var) -> bool:
+    """Whether `x`, or each element of it, is a number that indices or sizes are."""
+    return x in _NUMBERS
+
+
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:
     """The number `a` as a sum of multiples of numbers that are read."""
     total: Expr | None = None
@@ -62,10 +70,15 @@ def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr
 def _read(atom: Atom, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:
     match atom:
         case Size():
-            return found.sizes.setdefault(atom, Var(f"{atom.name}_number", R))
+            if atom not in found.sizes:
+                found.sizes[atom] = Var(f"{atom.name}_number", R)
+                _NUMBERS.add(found.sizes[atom])
+            return found.sizes[atom]
         case Lookup(array, _):
             size = array.size
         case Index():
             size = ranges[atom]
-    below = found.below.setdefault(size, Var("below", Array(size, R)))
-    return Access(below, atom_affine(atom), None)
+    if size not in found.below:
+        found.below[size] = Var("below", Array(size, R))
+        _NUMBERS.add(found.below[size])
+    return Access(found.below[size], atom_affine(atom), None)

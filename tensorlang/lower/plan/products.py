@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as fold
+from itertools import product as iterated_product
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
-from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Mul, Sum, Var, number
-from tensorlang.language.predicates import TRUE, Predicate, conjuncts, substitute
+from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Mul, Sum, Var, bracket, number
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.lower.plan.decays import is_difference, may_decay
 from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, variable
 from tensorlang.recursion import Deep, call, run
 
@@ -39,11 +42,20 @@ class Triangle:
     """Other triangles of which it is made."""
 
 
-def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var], strict: bool) -> tuple[Term, ...]:
+def multiplied_out(
+    e: Expr, known: Mapping[Var, Triangle], read: set[Var], strict: bool, differences: bool = False
+) -> tuple[Term, ...]:
     """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of
-    elements, or a long one. Adds to `read` which of `known` it reads. In `strict` programs nothing decays."""
+    elements, or a long one. Adds to `read` which of `known` it reads. In `strict` programs nothing decays. Beside what
+    does, in squares, and if asked, `differences` of two elements of an array stay such: what is multiplied out rounds
+    more."""
     found = run(_multiplied_out(e, known, read))
-    if strict and any(decay(part) is not None for t in found for part in t.factors):
+    decays = any(may_decay(part) for t in found for part in t.factors)
+    if decays or differences or any(sum(map(is_difference, t.factors)) > 1 for t in found):
+        found = tuple(map(without_answered, found))
+    else:
+        found = tuple(part for t in found for part in _without_differences(t))
+    if decays and strict:
         return ()
     if len(found) > _MOST_TERMS or any(len(t.factors) > _MOST_FACTORS for t in found):
         return ()
@@ -72,6 +84,10 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
         case Sum(i, size, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
+        case Add(Bracket(p, a), Bracket(q, b), -1) if p is q and is_difference(Add(a, b, -1)):
+            return (yield from call(_multiplied_out(Bracket(p, Add(a, b, -1)), known, read)))
+        case Add() if is_difference(e) and variable(e.left) not in known:
+            return (Term(_ONE, factors=(e,)),)
         case Add(a, b, sign):
             left = yield from call(_multiplied_out(a, known, read))
             right = yield from call(_multiplied_out(b, known, read))
@@ -84,9 +100,53 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
             if len(left) * len(right) > _MOST_TERMS:
                 return ()
             return tuple(_times(t, u) for t in left for u in right)
+        case Call(f, (a,)) if f.exponent == 2 and not _is_vector(e, known):
+            inner = yield from call(_multiplied_out(a, known, read))
+            if len(inner) != 1 or inner[0].loops or not any(map(is_difference, inner[0].factors)):
+                return ()
+            return (_times(inner[0], inner[0]),)
+        case Call() if not _is_vector(e, known):
+            e = _with_terms(e, known, read)
+            decays = may_decay(e) and all(variable(x) not in known and single_places(x) is not None for x in reads(e))
+            return (Term(_ONE, factors=(e,)),) if decays else ()
         case _:
-            decays = decay(e) is not None and all(variable(x) not in known for x in reads(e))
-            return (Term(_ONE, factors=(e,)),) if decays or _is_vector(e, known) else ()
+            return (Term(_ONE, factors=(e,)),) if _is_vector(e, known) else ()
+
+
+def _with_terms(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Expr:
+    """`e` with what elements of `known` arrays are in their places, if these are no sums over an index."""
+
+    def terms(part: Expr) -> Expr | None:
+        x = variable(part)
+        if x is None:
+            return None
+        at = plain_places(part) if x in known and not any(t.loops for t in known[x].terms) else None
+        if at is None or len(at) != len(known[x].own):
+            return part
+        read.add(x)
+        moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
+        several = (at_places(t, moved) for t in known[x].terms)
+        return total([bracket(conjunction(t.parts), product([t.value, *t.factors])) for t in several])
+
+    return rewrite(e, terms)
+
+
+def without_answered(t: Term) -> Term:
+    """`t` whose decays are without the brackets that its own conditions answer."""
+
+    def inside(e: Expr) -> Expr | None:
+        return e.body if isinstance(e, Bracket) and {*conjuncts(e.pred)} <= {*t.parts} else None
+
+    return replace(t, factors=tuple(rewrite(e, inside) if may_decay(e) else e for e in t.factors))
+
+
+def _without_differences(t: Term) -> Iterator[Term]:
+    """`t` multiplied out where factors are differences."""
+    ends = [(e.left, e.right) if isinstance(e, Add) else (e,) for e in t.factors]
+    for several in iterated_product(*map(enumerate, ends)):
+        sign = (-1) ** sum(k for k, _ in several)
+        value = t.value if sign > 0 else product([number(-1), t.value])
+        yield replace(t, value=value, factors=tuple(e for _, e in several))
 
 
 def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
@@ -107,6 +167,11 @@ def product(several: Sequence[Expr]) -> Expr:
     for e in kept[1:]:
         made = number(made.value * e.value) if isinstance(made, Const) and isinstance(e, Const) else Mul(made, e)
     return made
+
+
+def total(several: Sequence[Expr]) -> Expr:
+    """The sum of these."""
+    return fold(lambda a, b: Add(a, b, 1), several)
 
 
 def at_places(t: Term, at: Places) -> Term:
@@ -156,15 +221,6 @@ def _single(a: Affine) -> Index | None:
             return _single(place)
         case ((Index() as i, 1),) if a.constant == 0:
             return i
-        case _:
-            return None
-
-
-def decay(e: Expr) -> tuple[Expr, Expr] | None:
-    """The elements a and b of which `e` is exp(a - b)."""
-    match e:
-        case Call(f, (Add(a, b, -1),)) if f.name == "exp":
-            return None if single_places(a) is None or single_places(b) is None else (a, b)
         case _:
             return None
 

@@ -15,11 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce as fold
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Expr, Gen, Let, Sum, Var, bracket, children, number, sums
+from tensorlang.language.grammar import (
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    Sum,
+    Var,
+    bracket,
+    children,
+    number,
+    sums,
+)
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import (
     TRUE,
@@ -33,17 +45,20 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.rebuilt import rewrite
+from tensorlang.lower.costs import COSTS
+from tensorlang.lower.plan.decays import is_difference, may_decay, pairs_of
 from tensorlang.lower.plan.dependence import is_finite, places, reads, results, variable
 from tensorlang.lower.plan.products import (
     Binder,
     Term,
     Triangle,
     at_places,
-    decay,
     multiplied_out,
     product,
     read_at,
     single_places,
+    total,
+    without_answered,
 )
 from tensorlang.lower.plan.ties import ends_of_pair, in_groups, is_diagonal, is_tree, of_pairs, tied_indices
 from tensorlang.sets.isl import unanswered
@@ -92,12 +107,12 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle 
     if len(sizes) == 2 and any(variable(r) not in known and sizes.keys() <= read_at(r) for r in reads(e)):
         return None  # a factor of both ends
     read: set[Var] = set()
-    terms = [_told(t, sizes) for t in multiplied_out(e, known, read, strict)]
+    terms = [_told(t, sizes) for t in multiplied_out(e, known, read, strict, differences=True)]
     if not terms:
         return None
     tied = [t for t in terms if not (len(sizes) == 2 and _is_apart(t, sizes))]
     ends = _ends_of(tied[0], sizes) if tied else None
-    if ends is None or any(_ends_of(t, sizes) != ends for t in tied) or any(sizes[i].is_constant for i in ends):
+    if ends is None or any(_ends_of(t, sizes) != ends for t in tied) or any(_is_short(sizes[i]) for i in ends):
         return None
     return Triangle(tuple(sizes), tuple(terms), frozenset(read))
 
@@ -105,14 +120,14 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle 
 def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
     """The indices of an array that the conditions of `t` tie, two or all, if no factor has two of them."""
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint(sizes)]
-    ends = ends_of_pair(ties if t.loops else of_pairs(ties))
+    ends = ends_of_pair(of_pairs(ties))
     if ends is None:
         asks = len(sizes) == 2 and ties and all(isinstance(q, Exists) for q in ties)  # sums may have the answer
         tied = tied_indices(t) >= sizes.keys() and is_tree(t, dict(t.loops), sizes)
         ends = frozenset(sizes) if asks or tied else None
     elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    both = [part for part in t.factors if decay(part) is None] if ends is not None else []
+    both = [part for part in t.factors if not _is_of_pair(part)] if ends is not None else []
     return None if ends is None or any(ends <= read_at(part) for part in both) else ends
 
 
@@ -137,14 +152,14 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], strict: bool) -> tuple[
         x = variable(part)
         if x is not None and x not in known:
             continue
-        made = _diagonal(part, known[x], around) if x is not None else _expanded(part, around, known, strict)
+        made = _on_line(part, known[x], around) if x is not None else _expanded(part, around, known, strict)
         if x is not None and made is None:
             wrong.add(x)
             continue
         if made is not None:
             sites[part] = made
             continue
-        if isinstance(part, Gen | Sum):
+        if isinstance(part, Gen | Sum | Extremum | Choice):
             around[part.index] = part.size
         fresh = [c for c in children(part) if c not in seen]
         seen |= {*fresh}
@@ -152,23 +167,24 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], strict: bool) -> tuple[
     return wrong, sites
 
 
-def _diagonal(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
-    """An element of which all indices are the same, of a triangle, as the sums and products that it is."""
+def _on_line(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
+    """An element of a triangle for each value of one index, as the sums and products that it is: where there are sums,
+    only one on the diagonal, of which all places are the same."""
     at = places(read)
-    if len(at) != len(t.own) or len(set(at)) != 1:
+    if len(at) != len(t.own) or len({i for a in at for i in a.free if isinstance(i, Index)}) > 1:
         return None
     found: list[Expr] = []
     for term in t.terms:
-        moved = at_places(term, dict.fromkeys(t.own, at[0]))
-        if moved.loops:
-            first, *others = moved.loops
-            runs = _runs([replace(moved, loops=tuple(others))], first, (), around, _running)
-            if not runs:
-                return None
-            found += runs
-        else:
+        moved = at_places(term, dict(zip(t.own, at, strict=True)))
+        if not moved.loops:
             found.append(bracket(conjunction(moved.parts), product([moved.value, *moved.factors])))
-    return _total(found)
+            continue
+        first, *others = moved.loops
+        runs = _runs([replace(moved, loops=tuple(others))], first, (), around, _running) if len({*at}) == 1 else []
+        if not runs:
+            return None
+        found += runs
+    return total(found)
 
 
 def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict: bool) -> Expr | None:
@@ -186,7 +202,7 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict:
         return None
     read: set[Var] = set()
     terms = multiplied_out(e, known, read, strict)
-    if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
+    if not terms or not (read or len(terms) > 1 or any(t.loops or _has_squares(t) for t in terms)):
         return None
     tied = (replace(t, parts=(*t.parts, *parts)) for t in terms)
     if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in tied):
@@ -194,21 +210,17 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict:
     *others, last = loops
     whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []
     if runs := _runs(whole, last, parts, around, _over_tree):
-        return _total(runs)
+        return total(runs)
     for binder in reversed(loops):
         others = [b for b in loops if b is not binder]
         inside = [q for q in parts if binder[0] in free_atoms(q)]
         outside = [q for q in parts if q not in inside]
         runs = _runs(terms, binder, inside, {**around, **dict(others)}, _running)
         if runs and len(others) > 1:
-            return _total([sums(others, bracket(conjunction(outside), e)) for e in runs])
+            return total([sums(others, bracket(conjunction(outside), e)) for e in runs])
         if runs:
-            return sums(others, bracket(conjunction(outside), _total(runs)))
+            return sums(others, bracket(conjunction(outside), total(runs)))
     return None
-
-
-def _total(several: Sequence[Expr]) -> Expr:
-    return fold(lambda a, b: Add(a, b, 1), several)
 
 
 def _runs(
@@ -222,7 +234,7 @@ def _runs(
     found: list[Expr] = []
     summed, size = binder
     for t in terms:
-        whole = replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts))))
+        whole = without_answered(replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))))
         made = way(_told(whole, {**around, summed: size}), binder, around)
         if made is None:
             return []
@@ -243,7 +255,7 @@ def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
     """The sum of `t` as one over several indices of which each is tied to another, one is to what is around."""
     inner = [i for i, _ in t.loops]
     summed = {binder[0], *inner}
-    if not inner or any(size.is_constant for _, size in t.loops) or len(tied_indices(t) - summed) > 1:
+    if not inner or any(_is_short(size) for _, size in t.loops) or len(tied_indices(t) - summed) > 1:
         return None
     return _as_sum(t, binder) if is_tree(t, summed, around) and not _may_spoil(t) else None
 
@@ -261,48 +273,52 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
     if _is_apart(t, {summed, *around}):
         return None if _may_spoil(t) else _factored(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
-    ends = ends_of_pair(ties if inner else of_pairs(ties))
-    decays = [e for e in t.factors if decay(e) is not None]
-    rest = replace(t, factors=tuple(e for e in t.factors if e not in decays))
-    if (
-        ends is None
-        or _may_spoil(rest)
-        or (inner and in_groups(ties))
-        or summed not in ends
-        or not ends - {summed} <= around.keys()
-    ):
+    if any(not free_atoms(q).isdisjoint(inner) and len(of_pairs([q])) == 0 for q in ties):
+        return None
+    ties = of_pairs(ties)
+    ends = ends_of_pair(ties)
+    if ends is None or summed not in ends or not ends - {summed} <= around.keys() or (inner and in_groups(ties)):
         return None
     (row,) = ends - {summed}
-    if decays and not (len(decays) == 1 and _decays_in_order(decays[0], ties, row, summed, around[row] is binder[1])):
+    pairs = pairs_of(t.factors, row, summed)
+    if pairs is None or (pairs.factors and not (around[row] is binder[1] and _is_in_order(ties))):
         return None
-    if len(inner) > 1:
-        return _nested(t, binder, around, row)
-    if (inner or decays) and any(single_places(a) is None for a in rest.factors):
+    rest = replace(t, factors=tuple(e for e in t.factors if e not in pairs.factors))
+    if _may_spoil(rest) or ((inner or pairs.factors) and any(single_places(a) is None for a in rest.factors)):
         return None
     used = [read_at(a) for a in rest.factors]
+    shared = frozenset().union(*map(read_at, pairs.parts)) - {row, summed}
+    both = [i for i in inner if any({row, i} <= at for at in used) and any({summed, i} <= at for at in used)]
+    both = [i for i in both if i not in shared] or both
+    of_both = [at for at in used if not at.isdisjoint(both)]
+    together = len(of_both) == 2 and all(at.issuperset(both) for at in of_both)
+    if len(inner) > 1 and not (shared.union(both).issuperset(inner) and (together or not both)):
+        return _nested(t, binder, around, row)
     if any(not at <= {summed, *around, *inner} or at >= ends for at in used):
         return None
-    values = [at for at in used if summed in at and at.isdisjoint(inner)]
-    if decays and not inner and len(frozenset().union(*values) - {summed} - read_at(decays[0])) > 1:
+    if both and sorted((row in at, summed in at) for at in of_both) != [(False, True), (True, False)]:
         return None
-    if inner:
-        both = [at for at in used if inner[0] in at]
-        if len(both) != 2 or sorted((row in at, summed in at) for at in both) != [(False, True), (True, False)]:
-            return None
-        shared = both[0].union(both[1], *map(read_at, decays))
-        if len(frozenset().union(*values) - shared) > 1:
-            return None
-    return _as_sum(t, binder)
+    of_numbers = frozenset().union(*map(read_at, pairs.of_numbers))
+    if not shared.isdisjoint(both) and (len(both) > 1 or not of_numbers.isdisjoint(both)):
+        return None
+    return _as_sum(t, binder) if shared.union(both).issuperset(inner) else None
 
 
-def _decays_in_order(e: Expr, ties: Sequence[Predicate], row: Index, summed: Index, same: bool) -> bool:
-    """Whether exp(a - b) is of a row and of what is summed, or the other way, in their order, which alone ties them."""
-    ab = decay(e)
-    if ab is None or not same or len(ties) != 1 or not isinstance(ties[0], NonNegative):
-        return False
-    (first, second), bound = map(read_at, ab), ties[0].value
-    one_each = {row, summed} == (first ^ second) and len(first & {row, summed}) == 1
-    return one_each and len(bound.terms) == 2 and {row, summed} == {*bound.indices}
+def _is_short(size: Affine) -> bool:
+    """Whether all pairs of as many rows are no more than are computed for chunks of them."""
+    return size.is_constant and size.constant <= 2 * COSTS["chunk"]
+
+
+def _is_in_order(ties: Sequence[Predicate]) -> bool:
+    return len(ties) == 1 and isinstance(ties[0], NonNegative) and not ties[0].value.lookups
+
+
+def _has_squares(t: Term) -> bool:
+    return sum(map(is_difference, t.factors)) > 1
+
+
+def _is_of_pair(e: Expr) -> bool:
+    return may_decay(e) or is_difference(e)
 
 
 def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:

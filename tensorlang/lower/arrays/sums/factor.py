@@ -85,7 +85,7 @@ def _is_shared(ctx: Context, c: Summation) -> bool:
     """Whether elements of `c` have terms in common that need be added up only once."""
     return any(
         way.applies(ctx, c) is None
-        for way in (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW)
+        for way in (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW, CHUNKS)
     )
 
 
@@ -106,9 +106,7 @@ def _independent(ctx: Context, c: Summation) -> _Factored | WhyNot:
         return WhyNot("each factor depends on what is summed over")
     inside = _product(e for e, _ in p.factors if e not in outside)
     rest = replace(c, parts=tuple(p.parts), body=inside)
-    if not all(map(is_finite, outside)) or not (
-        _is_shared(ctx, rest) or CHUNKS.applies(ctx, rest) is None or are_shared(ctx, rest)
-    ):
+    if not all(map(is_finite, outside)) or not (_is_shared(ctx, rest) or are_shared(ctx, rest)):
         return WhyNot("the sum of the other factors is neither a running sum nor one of segments")
     return _Factored(outside, rest)
 

@@ -23,6 +23,10 @@ from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
+from tensorlang.language.census import expressions
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Bracket
+from tensorlang.language.predicates import NonNegative, conjuncts
 from tensorlang.simplify import simplify
 
 GAIN = 1.25
@@ -226,13 +230,20 @@ def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
         if k not in found:
             continue
         readers = [latest[v] for v in equation.outvars if v in latest]
-        if readers and k not in refused and equation.primitive.name in MOVES:
+        if readers and k not in refused and (equation.primitive.name in MOVES or _widens(equation)):
             found[k] = min(readers)
         here = found[k] - (k in refused)
         for v in equation.invars:
             if not isinstance(v, core.Literal):
                 latest[v] = min(here, latest.get(v, here))
     return found
+
+
+def _widens(equation: Any) -> bool:
+    """Whether `equation` gives at least as much as it reads of any array, so that later is no worse."""
+    size = lambda v: math.prod(v.aval.shape)
+    given = max(map(size, equation.outvars))
+    return given > 1 and given >= max(map(size, equation.invars), default=0)
 
 
 def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:
@@ -307,9 +318,14 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         try:
             most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
             with nullcontext() if ours else limits(steps=most):
-                if _is_as_cheap(program, gain):
+                ordered = _sums_in_order(program.function)
+                if not ordered and _is_as_cheap(program, gain):
                     return Region(own, sub, program, _AS_CHEAP, jax_work)
                 ours = derived_work(program, wanted)
+                if ordered and by_weight < gain * ours:
+                    code = code_work(program, wanted)
+                    if by_weight >= gain * (weighed(code) + traffic):
+                        by_weight, ours = jax_work, min(ours, code.total + traffic)
         except LimitError:
             return left("it would take longer to derive than JAX takes for its gradient")
         except TensorlangError as error:
@@ -353,6 +369,13 @@ def _is_as_cheap(program: Program, gain: float) -> bool:
     if any(e.primitive.name in _STRUCTURE - _SHOWN for e in flat.equations):
         return False
     return program_cost(simplify(program.function), {}) * gain > work(flat.equations).total
+
+
+def _sums_in_order(f: Function) -> bool:
+    """Whether conditions compare two indices, one of which may be summed over: code for sums of what comes before a row
+    may do less than their cost, and so may that of the derivative."""
+    found = {q for e in expressions(f.body) if isinstance(e, Bracket) for q in conjuncts(e.pred)}
+    return any(isinstance(q, NonNegative) and not q.value.lookups and len(q.value.indices) == 2 for q in found)
 
 
 def _is_apart(equation: Any) -> bool:

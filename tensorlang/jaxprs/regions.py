@@ -322,19 +322,19 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
                 if not ordered and _is_as_cheap(program, gain):
                     return Region(own, sub, program, _AS_CHEAP, jax_work)
                 ours = derived_work(program, wanted)
-                if ordered and by_weight < gain * ours:
-                    code = code_work(program, wanted)
-                    if by_weight >= gain * (weighed(code) + traffic):
-                        by_weight, ours = jax_work, min(ours, code.total + traffic)
+                code = code_work(program, wanted) if ordered and by_weight < gain * ours else None
         except LimitError:
             return left("it would take longer to derive than JAX takes for its gradient")
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
-        if by_weight < gain * ours <= jax_work:
+        if code is not None and by_weight >= gain * (weighed(code) + traffic):
+            ours = code.total + traffic
+        elif by_weight < gain * ours <= jax_work:
             return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
-        if jax_work < gain * ours:
+        elif jax_work < gain * ours:
             return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
-        ours = max(ours, code_work(program, wanted).total + traffic) if jax_work - ours >= least else ours
+        elif jax_work - ours >= least:
+            ours = max(ours, code_work(program, wanted).total + traffic)
         if jax_work < gain * ours:
             return Region(
                 own, sub, program, "JAX's gradient is as cheap as the code of the derived one", jax_work, ours

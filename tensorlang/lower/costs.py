@@ -53,6 +53,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "band_cells": Threshold(2**14, "elements", "up to this many, an array that is zero outside a band is one mask"),
     "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
     "chunk": Threshold(64, "rows", "the least height of a chunk of sums of three factors up to where they stand"),
+    "decays_in_turn": Threshold(
+        8, "numbers", "up to this many kept for a row, what decays is summed a row after the other"
+    ),
     "joint_sums": Threshold(2**14, "elements", "up to this many, several sums over the same range are one loop"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }

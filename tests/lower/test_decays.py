@@ -37,6 +37,8 @@ PROGRAMS = {
     "read at data": """f(x: [n]R, l: [n]R, p: [n]idx(n)) =
         let y = gen i:n. sum j:n. [j <= i] * exp(l[i] - l[j]) * x[j] in sum k:n. y[p[k]]^2""",
     "greatest": "f(x: [n]R, l: [n]R) = max i:n. sum j:n. [j <= i] * exp(l[i] - l[j]) * x[j]",
+    "running softmax": """f(x: [n]R, l: [n]R) = let m = gen i:n. max j:n where j <= i. l[j] in
+        gen i:n. (sum j:n. [j <= i] * exp(l[j] - m[i]) * x[j]) / (sum j:n. [j <= i] * exp(l[j] - m[i]))""",
     "weighed differences": """f(x: [n]R, l: [n]R, y: [n]R) =
         gen i:n. sum j:n. [j <= i] * exp(l[i] - l[j]) * (y[i] - y[j])^2 * x[j]""",
     "squares of differences": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * (x[i] - x[j])^2",

@@ -305,8 +305,8 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
 
 
 def _is_short(size: Affine) -> bool:
-    """Whether all pairs of as many rows are no more than are computed for chunks of them."""
-    return size.is_constant and size.constant <= 2 * COSTS["chunk"]
+    """Whether as many rows are faster as all pairs than in chunks."""
+    return size.is_constant and size.constant < 4 * COSTS["chunk"]
 
 
 def _is_in_order(ties: Sequence[Predicate]) -> bool:

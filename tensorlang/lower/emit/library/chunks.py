@@ -48,7 +48,26 @@ def _decaying_in_chunks(exponents, powers, differences, q, k, v, axis, backwards
         odd = [(jnp.asarray(g)[..., None] < 0) & (x % 2 == 1) for x in (a, b)]
         q, k = (jnp.where(x[..., None], -y, y) for x, y in zip(odd, (q, k), strict=True))
     each = any(jnp.ndim(b) > axis + 1 or (s is not None and jnp.ndim(s) > axis) for s, _, b in exponents)
-    size = min(n, COSTS["chunk"] // 4 if each else max(COSTS["chunk"], 2 * d * e // (d + e)))
+    size = COSTS["chunk"] // 4 if each else max(COSTS["chunk"], 2 * d * e // (d + e))
+
+    def by(size):
+        return lambda pairs, beside, *rows: _decays_by_chunks(
+            pairs, beside, rows, axis, each, min(n, size), backwards, strict
+        )
+
+    given = exponents, differences, q, k, v
+    if d * e * 2 ** len(differences) > COSTS["decays_in_turn"]:
+        x = by(size)(*given)
+    else:  # one row after the other is the fastest where little is kept for each, except on processors of many threads
+        x = lax.platform_dependent(*given, cpu=by(1), default=by(size))
+    return x.reshape(*batch, n, *columns)
+
+
+def _decays_by_chunks(exponents, differences, rows, axis, each, size, backwards, strict):
+    """The sums of `_decaying_in_chunks` by chunks of that size; rows are q, k and v, which has one axis of columns."""
+    q, k, v = rows
+    *batch, n, d = q.shape
+    e = v.shape[-1]
     cut = lambda x: _cut_into_chunks(x if x.ndim > axis + 1 else x[..., None], axis, size, backwards)
     q, k, v = cut(q), cut(k), cut(v)
     above, below, turn = _exponents_of_chunks(exponents, axis, cut, (*q.shape[:-1], d if each else 1), v.dtype)
@@ -79,7 +98,7 @@ def _decaying_in_chunks(exponents, powers, differences, q, k, v, axis, backwards
 
     start = jnp.zeros((*batch, d * 2 ** len(pairs), e), v.dtype), jnp.full((*batch, 1, below.shape[-1]), most)
     _, x = lax.scan(chunk, start, (q, k, v, above, below, turn, least, pairs, asked, given, steps))
-    return _joined_chunks(x, axis, n, backwards).reshape(*batch, n, *columns)
+    return _joined_chunks(x, axis, n, backwards)
 
 
 def _exponents_of_chunks(exponents, axis, cut, shape, dtype):

@@ -267,14 +267,19 @@ def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
             looked_up = (part for lookup in lookups(p) for part in (lookup, Lookup(lookup.array, ())))
             if not any(a in values for a in (*size.atoms, *free_atoms(p), *looked_up)):
                 return p
-            fresh = Index(index.name)
-            inner = {**values, index: atom_affine(fresh)}
+            captured = any(index in value.free for value in values.values())
+            bound = Index(index.name) if captured else index
+            inner = {atom: value for atom, value in values.items() if atom is not index}
+            if captured:
+                inner[index] = atom_affine(bound)
             new_body = (
                 (yield from call(_substitute(body, inner)))
                 if isinstance(body, _Nested)
                 else _in_comparison(body, inner)
             )
-            return exists([(fresh, size.substitute(values))], new_body)
+            if bound is bound_in_predicate(index.name, _depth(new_body)):  # as most are, and need no other name
+                return FALSE if new_body is FALSE else Exists(bound, size.substitute(values), new_body)
+            return exists([(bound, size.substitute(values))], new_body)
 
 
 @cached

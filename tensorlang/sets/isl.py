@@ -161,8 +161,8 @@ def _implies(p: Predicate, q: Predicate) -> bool:
             return True
         case Or(parts) if needs_data(q) and any(implies(p, part) for part in parts):
             return True
-        case Exists() if needs_data(q) and _has_witness(p, q):
-            return True
+        case Exists() if needs_data(q):  # marks cannot say more of data at places that are bound
+            return _has_witness(p, q)
     encoder = Encoder(marks=needs_data(q))
     try:
         small, large = encoder.formula(p), encoder.formula(q, ranged=False)
@@ -395,13 +395,17 @@ def _conjunctions(free: int, bound: int, formula: Formula) -> Iterator[tuple[Row
         if steps > MAX_PIECES:
             raise TooHard
         some = has_point(rows)
-        if some is False or (some is None and _basic(free, bound, rows).is_empty()):
+        if some is False or (some is not True and _basic(_dimensions(some), 0, some).is_empty()):
             continue
         if not choices:
             yield rows
             continue
         for more_rows, more_choices in reversed(choices[0]):
             stack.append((rows + more_rows, more_choices + choices[1:]))
+
+
+def _dimensions(rows: tuple[Row, ...]) -> int:
+    return 1 + max(d for _, _, terms in rows for d, _ in terms)
 
 
 def union_of(free: int, bound: int, formula: Formula) -> Any:

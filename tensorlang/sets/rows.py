@@ -1,4 +1,5 @@
-"""Whether rows have an integer point, by exact elimination: most questions are answered so, without isl.
+"""Whether rows have an integer point, by exact elimination: most questions are answered so, and of others isl is asked
+about fewer rows and dimensions.
 
 An equality in which a dimension has the coefficient 1 or -1 is solved for that dimension. A dimension without
 equalities, whose lower or whose upper bounds all have the coefficient 1 or -1, is eliminated by pairing its bounds
@@ -28,17 +29,30 @@ class _NoPoint(Exception):
 
 
 @cached
-def has_point(rows: tuple[Row, ...]) -> bool | None:
-    """Whether some integers make all `rows` true; None if elimination can't say."""
+def has_point(rows: tuple[Row, ...]) -> bool | tuple[Row, ...]:
+    """Whether some integers make all `rows` true; where elimination can't say, those rows of which it is as true that
+    are left, their dimensions numbered from 0."""
     try:
-        solved = _solved(rows)
-        return None if solved is None else _eliminated(solved)
+        zeros, bounds = _solved(rows)
+        found = (zeros, bounds) if zeros else _eliminated(bounds)
     except _NoPoint:
         return False
+    return found if isinstance(found, bool) else _numbered(*found)
 
 
-def _solved(rows: tuple[Row, ...]) -> list[_Sum] | None:
-    """The inequalities that remain where the equalities are solved; None if one has no coefficient of 1 or -1."""
+def _numbered(zeros: list[_Sum], bounds: list[_Sum]) -> tuple[Row, ...]:
+    """Equalities and inequalities as rows, their dimensions numbered in order."""
+    dimensions = sorted({d for _, terms in (*zeros, *bounds) for d in terms})
+    number = {d: k for k, d in enumerate(dimensions)}
+    return tuple(
+        (equality, value, tuple(sorted((number[d], k) for d, k in terms.items())))
+        for equality, sums in ((True, zeros), (False, bounds))
+        for value, terms in sums
+    )
+
+
+def _solved(rows: tuple[Row, ...]) -> tuple[list[_Sum], list[_Sum]]:
+    """The inequalities that remain where equalities are solved, and the equalities without a coefficient of 1 or -1."""
     zeros: list[_Sum] = []
     bounds: list[_Sum] = []
     for equality, value, terms in rows:
@@ -52,14 +66,14 @@ def _solved(rows: tuple[Row, ...]) -> list[_Sum] | None:
             if any(value % gcd(*terms.values()) if terms else value for value, terms in zeros):
                 raise _NoPoint
             zeros = [zero for zero in zeros if zero[1]]
-            return None if zeros else bounds
+            break
         n, d = found
         known, others = zeros.pop(n)
         k = others.pop(d)
         solution = (-k * known, {e: -k * c for e, c in others.items()})
         zeros = [_substituted(zero, d, solution) if d in zero[1] else zero for zero in zeros]
         bounds = [_substituted(bound, d, solution) if d in bound[1] else bound for bound in bounds]
-    return bounds
+    return zeros, bounds
 
 
 def _substituted(row: _Sum, d: int, solution: _Sum) -> _Sum:
@@ -72,8 +86,8 @@ def _substituted(row: _Sum, d: int, solution: _Sum) -> _Sum:
     return value + factor * solution[0], {e: k for e, k in new.items() if k}
 
 
-def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
-    """Whether inequalities have an integer point."""
+def _eliminated(bounds: Iterable[_Sum]) -> bool | tuple[list[_Sum], list[_Sum]]:
+    """Whether inequalities have an integer point; or no equalities, and the inequalities that are left."""
     rows: dict[_Terms, int] = {}
     for constant, sums in bounds:
         _add(rows, constant, sums)
@@ -85,8 +99,8 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
             for d, k in terms:
                 (lower if k > 0 else upper).setdefault(d, []).append((k, terms))
         loose = lower.keys() ^ upper.keys()  # where there are bounds on one side alone, they can all be met
-        if len(rows) > _MOST_ROWS:
-            return None
+        if len(rows) > _MOST_ROWS and not loose:
+            return _left(rows)
         if loose:
             rows = {terms: value for terms, value in rows.items() if not any([d in loose for d, _ in terms])}
             continue
@@ -96,10 +110,10 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
             if all([k == 1 for k, _ in lower[d]]) or all([k == -1 for k, _ in upper[d]])
         ]
         if not exact:
-            return None
+            return _left(rows)
         pairs, d = min(exact)
         if len(rows) + pairs > _MOST_ROWS:
-            return None
+            return _left(rows)
         below = [(rows[terms], dict(terms)) for _, terms in lower[d]]
         above = [(rows[terms], dict(terms)) for _, terms in upper[d]]
         rows = {terms: value for terms, value in rows.items() if all([e != d for e, _ in terms])}
@@ -111,6 +125,10 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
                     sums[e] = sums.get(e, 0) + p * k
                 _add(rows, q * low + p * high, {e: k for e, k in sums.items() if k})
     return True
+
+
+def _left(rows: dict[_Terms, int]) -> tuple[list[_Sum], list[_Sum]]:
+    return [], [(value, dict(terms)) for terms, value in rows.items()]
 
 
 def _add(rows: dict[_Terms, int], value: int, terms: dict[int, int]) -> None:

@@ -126,10 +126,21 @@ def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
     parts = _with_elements_known(_flat(p))
     for part in parts:
         if isinstance(part, Or | Exists):
-            others = _about(part, conjunction([context, *(q for q in parts if q is not part)]))
-            new = yield from call(_simplify(part, others))
+            around = conjunction([context, *(q for q in parts if q is not part)])
+            if isinstance(part, Exists) and needs_data(part):
+                new = _simplified(part, _concerning(part, around))
+            else:
+                new = yield from call(_simplify(part, _about(part, around)))
             parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
     return _without_redundant(parts, context)
+
+
+def _concerning(p: Predicate, context: Predicate) -> Predicate:
+    """What `context` says of the indices of `p` and of the data that `p` asks: little else can make it shorter, and
+    conditions on other data, of which there may be many around it, would have it looked at anew each time."""
+    known, data = free_atoms(p), asked(p)
+    parts = [q for q in conjuncts(_about(p, context)) if asked(q) <= data]
+    return conjunction(q for q in parts if asked(q) or not known.isdisjoint(free_atoms(q)))
 
 
 def _about(p: Predicate, context: Predicate) -> Predicate:

@@ -35,6 +35,7 @@ from tensorlang.memory import cached
 from tensorlang.sets.eliminate import exists_at_all
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.simplify import simplify
+from tensorlang.sets.witness import asked
 
 Ranges = Mapping[Index, Affine]
 """The size n of the range 0 <= i < n of each index i."""
@@ -175,11 +176,21 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         return FALSE
     if isinstance(p, Or):
         return disjunction([project(binders, part, known) for part in p.parts])
+    if _asks_apart(conjuncts(p)):
+        return _project(binders, p, known)
     merged = _merged(binders, p)
     found = _project(*merged, known)
     if merged[1] is p or not any(isinstance(q, Exists) for q in conjuncts(found)):
         return found
     return _project(binders, p, known)
+
+
+def _asks_apart(parts: Sequence[Predicate]) -> bool:
+    """Whether one of `parts` says that there are indices at which data are what no other part asks: they are to stay."""
+    return any(
+        isinstance(q, Exists) and needs_data(q) and all(asked(q).isdisjoint(asked(r)) for r in parts if r is not q)
+        for q in parts
+    )
 
 
 def _project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:

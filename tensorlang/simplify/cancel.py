@@ -27,7 +27,7 @@ from tensorlang.language.functions import function
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms, lookups, substitute
 from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Selection, Statement, Term, selections
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands
-from tensorlang.simplify.products import Multiplied, Places, Product
+from tensorlang.simplify.products import Multiplied, Places, Product, signs_by_factors
 
 _MOST_TRIES, _MOST_ORDERS = 300, 24
 _RECIP = function("recip")
@@ -80,7 +80,7 @@ def _is_sum(y: Statement) -> bool:
 
 def is_zero(x: Statement, multiplied: Multiplied) -> bool:
     """Whether the terms of `x`, multiplied out, cancel. Where a divisor is 0 nothing is promised."""
-    products = multiplied.products(x)
+    products = multiplied.products(x) if _may_cancel(x) else None
     if products is None:
         return False
     left: list[Product] = []
@@ -91,6 +91,16 @@ def is_zero(x: Statement, multiplied: Multiplied) -> bool:
         else:
             left[k] = replace(left[k], number=left[k].number + p.number)
     return all(p.number == 0 for p in left)
+
+
+def _may_cancel(x: Statement) -> bool:
+    """Whether what the terms of `x` multiply is both added and subtracted, or something is divided: else it stays, wherever
+    it is read."""
+    found = signs_by_factors(x)
+    if found is None:
+        return False
+    divided = any(isinstance(y, Map) and y.function is _RECIP for factors in found for y, _ in factors)
+    return divided or all(len(signs) == 2 for signs in found.values())
 
 
 def _without_quotients(p: Product, multiplied: Multiplied) -> Product:

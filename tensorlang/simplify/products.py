@@ -10,6 +10,7 @@ is a. What holds of chosen elements, since they were chosen by it, stands beside
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -157,6 +158,29 @@ class Multiplied:
             sizes = tuple(a.array.size if isinstance(a, Lookup) else ranges[a] for a in through)
             self._by_elements[x.array] = IndexArray(x.array.name, sizes, x.array.size)
         return self._by_elements[x.array]
+
+
+def signs_by_factors(x: Statement) -> dict[frozenset[tuple[Statement, int]], set[bool]] | None:
+    """What the `products` of `x` multiply, and how often, wherever that is; and whether they are added, subtracted, or
+    both. None if they become too many."""
+    pending: list[tuple[Fraction, tuple[Statement, ...]]] = [(Fraction(1), (x,))]
+    found: dict[frozenset[tuple[Statement, int]], set[bool]] = {}
+    while pending:
+        number, factors = pending.pop()
+        k = next((k for k, y in enumerate(factors) if isinstance(y, Addition | Contraction | Constant)), None)
+        if k is None:
+            found.setdefault(frozenset(Counter(factors).items()), set()).add(number > 0)
+            continue
+        y, others = factors[k], (*factors[:k], *factors[k + 1 :])
+        if isinstance(y, Addition):
+            pending += [(number * t.sign, (*others, t.operand)) for t in y.terms]
+        elif isinstance(y, Contraction):
+            pending.append((number, (*others, *y.factors)))
+        elif isinstance(y, Constant) and y.value:
+            pending.append((number * y.value, others))
+        if len(pending) > _MOST_TERMS or len(factors) > _MOST_FACTORS:
+            return None
+    return found
 
 
 def _with_term(s: Summation, k: int, t: Term) -> Summation:

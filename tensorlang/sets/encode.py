@@ -122,24 +122,33 @@ class Encoder:
         return tuple(dict.fromkeys(rows)), tuple(choices)
 
     def _row(self, equality: bool, a: Affine, scope: Mapping[Index, int]) -> Row:
+        self._count()
+        return equality, a.constant, tuple([(self._dimension(atom, scope), k) for atom, k in a.terms])
+
+    def _count(self) -> None:
         self.rows += 1
         if self.rows > MAX_ROWS:
             raise TooHard
-        terms = []
-        for atom, k in a.terms:
-            d = self._element(atom, scope) if isinstance(atom, Lookup) else None
-            if isinstance(atom, Index):
+
+    def _dimension(self, atom: Atom, scope: Mapping[Index, int]) -> int:
+        match atom:
+            case Lookup():
+                d = self._element(atom, scope)
+            case Index():
                 d = scope.get(atom)
-            terms.append((self.free.setdefault(atom, len(self.free)) if d is None else d, k))
-        return equality, a.constant, tuple(terms)
+            case _:
+                d = None
+        return self.free.setdefault(atom, len(self.free)) if d is None else d
 
     def _elements_ranges(self, a: Affine, scope: Mapping[Index, int]) -> list[Row]:
+        """0 <= element < size for the elements of index arrays that `a` is a sum of."""
         found: list[Row] = []
         for lookup, _ in a.terms if self.ranged and a.lookups else ():
             if isinstance(lookup, Lookup):
-                element = atom_affine(lookup)
-                found.append(self._row(False, element, scope))
-                found.append(self._row(False, lookup.array.size - element - 1, scope))
+                element = self._dimension(lookup, scope)
+                _, size, terms = self._row(False, lookup.array.size, scope)
+                self._count()
+                found += [(False, 0, ((element, 1),)), (False, size - 1, ((element, -1), *terms))]
         return found
 
     def _element(self, lookup: Lookup, scope: Mapping[Index, int]) -> int | None:

@@ -36,6 +36,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.memory import cached
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
+from tensorlang.sets.match import instances_in
 from tensorlang.sets.rows import has_point
 from tensorlang.sets.witness import asked, equal_reads, instances, necessary, opened
 
@@ -159,7 +160,7 @@ def _implies(p: Predicate, q: Predicate) -> bool:
             return is_empty(p)
         case Related(_, _) if _implies_equal_read(p, q):
             return True
-        case Or(parts) if needs_data(q) and any(implies(p, part) for part in parts):
+        case Or(parts) if needs_data(q) and (any(implies(p, part) for part in parts) or _in_each_case(p, q)):
             return True
         case Exists() if needs_data(q):  # marks cannot say more of data at places that are bound
             return _has_witness(p, q)
@@ -183,16 +184,26 @@ def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
     """Whether `q` holds since places that `p` says are equal have equal elements, and are both in a relation or not."""
     facts = set(conjuncts(p))
     others = (other for places, other in equal_reads(q, p) if facts.issuperset(conjuncts(places)))
-    return any(r in facts or (isinstance(r, NonNegative | Equal) and _implies_comparison(p, r)) for r in others)
+    return any(
+        r is TRUE or r in facts or (isinstance(r, NonNegative | Equal) and _implies_comparison(p, r)) for r in others
+    )
 
 
 def _has_witness(p: Predicate, q: Exists) -> bool:
-    """Whether a read that is known makes `q` true wherever `p` holds, in each of the alternatives among data."""
-    facts = opened(p)
+    """Whether reads that are known make `q` true wherever `p` holds."""
+    _, parts = opened(p)
+    facts = conjunction(parts)
+    if any(all(implies(facts, part) for part in left) for left in instances_in(q, parts)):
+        return True
     if any(implies(facts, instance) for instance in instances(q, facts)):
         return True
-    parts = conjuncts(facts)
-    union = next((part for part in parts if isinstance(part, Or) and needs_data(part)), None)
+    return _in_each_case(p, q)
+
+
+def _in_each_case(p: Predicate, q: Predicate) -> bool:
+    """Whether `p` says that one of a few conditions on data holds, and `q` is true in each of the cases."""
+    _, parts = opened(p)
+    union = next((part for part in parts if isinstance(part, Or) and asked(part)), None)
     if union is None or len(union.parts) > _CASES:
         return False
     rest = [part for part in parts if part is not union]

@@ -34,7 +34,7 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty, not_implied
-from tensorlang.sets.witness import asked
+from tensorlang.sets.witness import asked, with_elements_known
 
 _LARGE = 300
 _MANY = 50
@@ -123,7 +123,7 @@ def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
 
 
 def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
-    parts = _with_elements_known(_flat(p))
+    parts = with_elements_known(_flat(p))
     for part in parts:
         if isinstance(part, Or | Exists):
             around = conjunction([context, *(q for q in parts if q is not part)])
@@ -168,22 +168,6 @@ def _flat(p: Predicate) -> list[Predicate]:
         else:
             found[tightened(q)] = None
     return list(found)
-
-
-def _with_elements_known(parts: list[Predicate], whole: bool = False) -> list[Predicate]:
-    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to.
-
-    Comparisons stay as they are unless the `whole` is asked for: they say where factors are read.
-    """
-    for own in range(len(parts)):
-        part = parts[own]
-        elements = [x for x in part.difference.terms if isinstance(x[0], Lookup)] if isinstance(part, Equal) else []
-        if isinstance(part, Equal) and len(elements) == 1 and abs(elements[0][1]) == 1:
-            ((element, k),) = elements
-            values = {element: atom_affine(element) - part.difference * k}
-            kept = (Equal, NonNegative) if not whole else ()
-            parts = [q if at == own or isinstance(q, kept) else substitute(q, values) for at, q in enumerate(parts)]
-    return list(conjuncts(conjunction(parts)))
 
 
 def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
@@ -317,7 +301,7 @@ def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
     if index in free_atoms(context) or index in size.atoms:
         fresh = Index(index.name)
         index, body = fresh, substitute(body, {index: atom_affine(fresh)})
-    body = conjunction(_with_elements_known(_flat(body), whole=True))
+    body = conjunction(with_elements_known(_flat(body), whole=True))
     body = yield from call(_simplify(body, conjunction([context, within(atom_affine(index), size)])))
     shortest = Exists(index, size, body)
     if isinstance(body, Or):

@@ -186,7 +186,7 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
 
 
 def _asks_apart(parts: Sequence[Predicate]) -> bool:
-    """Whether one of `parts` says that there are indices at which data are what no other part asks: they are to stay."""
+    """Whether one of `parts` says that there are indices at which data are what no other part asks: these stay."""
     return any(
         isinstance(q, Exists) and needs_data(q) and all(asked(q).isdisjoint(asked(r)) for r in parts if r is not q)
         for q in parts

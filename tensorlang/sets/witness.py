@@ -9,11 +9,11 @@ which the same array is read, or the same relation is asked, elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import count, islice
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, canonical
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, canonical
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     equal,
     exists,
+    free_atoms,
     lookups,
     substitute,
     within,
@@ -40,31 +41,45 @@ _Read = tuple[IndexArray | Relation, tuple[Affine, ...]]
 """An index array or a relation, and the place at which it is read."""
 
 
-def opened(p: Predicate) -> Predicate:
-    """`p` without the outer `exists` among its conjuncts: what they bind are further indices.
+def opened(p: Predicate, name: str = "some") -> tuple[list[Index], list[Predicate]]:
+    """The conjuncts of `p` without the outer `exists` among them, and what these bind, as further indices of that name.
 
     There is a point of `p` where, and only where, there is one of the result.
     """
+    taken = free_atoms(p)
+    places = (i for i in map(partial(canonical, name), count()) if i not in taken)
+    found: list[Index] = []
     parts: list[Predicate] = []
     stack = list(reversed(conjuncts(p)))
-    count = 0
     while stack:
         q = stack.pop()
         if isinstance(q, Exists):
-            some = _place(count)
-            count += 1
+            some = next(places)
+            found.append(some)
             stack += reversed(conjuncts(substitute(q.body, {q.index: atom_affine(some)})))
             stack.append(within(atom_affine(some), q.size))
         elif isinstance(q, And):
             stack += reversed(q.parts)
         else:
             parts.append(q)
-    return conjunction(parts)
+    return found, list(conjuncts(conjunction(parts)))
 
 
-@cache
-def _place(count: int) -> Index:
-    return canonical(f"some{count}")
+def with_elements_known(parts: Sequence[Predicate], whole: bool = False) -> list[Predicate]:
+    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to.
+
+    Comparisons stay as they are unless the `whole` is asked for: they say where factors are read.
+    """
+    parts = list(parts)
+    for own in range(len(parts)):
+        part = parts[own]
+        elements = [x for x in part.difference.terms if isinstance(x[0], Lookup)] if isinstance(part, Equal) else []
+        if isinstance(part, Equal) and len(elements) == 1 and abs(elements[0][1]) == 1:
+            ((element, k),) = elements
+            values: dict[Atom, Affine] = {element: atom_affine(element) - part.difference * k}
+            kept = (Equal, NonNegative) if not whole else ()
+            parts = [q if at == own or isinstance(q, kept) else substitute(q, values) for at, q in enumerate(parts)]
+    return list(conjuncts(conjunction(parts)))
 
 
 def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:

@@ -94,8 +94,8 @@ def is_zero(x: Statement, multiplied: Multiplied) -> bool:
 
 
 def _may_cancel(x: Statement) -> bool:
-    """Whether what the terms of `x` multiply is both added and subtracted, or something is divided: else it stays, wherever
-    it is read."""
+    """Whether what the terms of `x` multiply is both added and subtracted, or something is divided: else it stays,
+    wherever it is read."""
     found = signs_by_factors(x)
     if found is None:
         return False

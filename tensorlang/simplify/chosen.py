@@ -13,10 +13,12 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
+    Exists,
     Predicate,
     conjunction,
     conjuncts,
     equal,
+    exists,
     lookups,
     substitute,
     within,
@@ -43,6 +45,9 @@ from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
 Choices = Mapping[IndexArray, Selection]
+
+_DEEPEST = 16
+"""Quantifiers within one another that are looked into."""
 
 
 def without_chosen_conditions(s: SSA) -> SSA:
@@ -89,8 +94,10 @@ def _shortened(x: Statement, defined: Choices) -> Statement:
             return x
 
 
-def _shorter(p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Predicate] = ()) -> Predicate:
-    """`p` without what follows, where all `beside` it holds too, or nothing is read."""
+def _shorter(
+    p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Predicate] = (), depth: int = _DEEPEST
+) -> Predicate:
+    """`p` without what follows, where all `beside` it holds too, or nothing is read; also within `exists`."""
     left = list(conjuncts(p))
     for q in conjuncts(p):
         if any(lookup.array in defined for lookup in lookups(q)):
@@ -98,6 +105,12 @@ def _shorter(p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Pr
             said = _left_of(q, [*beside, *others], ranges, defined)
             if said is not None:
                 left = [*others, *said]
+            elif isinstance(q, Exists) and depth:
+                bound = Index(q.index.name)
+                body = substitute(q.body, {q.index: atom_affine(bound)})
+                inside = _shorter(body, {**ranges, bound: q.size}, defined, [*beside, *others], depth - 1)
+                if inside is not body:
+                    left = [exists([(bound, q.size)], inside) if r is q else r for r in left]
     return p if left == list(conjuncts(p)) else conjunction(left)
 
 

@@ -19,6 +19,11 @@ LEFT_OUT = {
     "at other places": f"{SCATTERED} gen i:n. sum j:3. [i + j < n and exists k:m. y[k] = i + j] * t[i + j] * x[i]",
     "in sums": f"{SCATTERED} sum i:n. [{THERE}] * t[i] * t[i]",
     "of two of which one is 0 there": f"{SCATTERED} gen i:n. [{THERE}] * (t[i] + 2*t[i]*x[i])",
+    "of one place or another": "let t = gen i:n. sum k:m. [y[k] = i or z[k] = i] * w[k] in "
+    "gen i:n. [exists k:m. y[k] = i or z[k] = i] * t[i] * x[i]",
+    "of what is scattered twice": "let s = gen i:n. sum l:m. [z[l] = i] * w[l] in "
+    "let t = gen i:n. sum k:m. [y[k] = i] * s[y[k]] in "
+    "gen i:n. [exists k:m. y[k] = i and exists l:m. z[l] = i] * t[i] * x[i]",
     "of both": "let t = gen i:n. sum k:m, l:m. [y[k] = i and y[l] = i] * w[k] * w[l] in "
     f"gen i:n. [{THERE}] * t[i] * x[i]",
 }

@@ -177,6 +177,25 @@ def layers(count: int) -> Function:
     return parse(f"layers(a: [n][n]R, y0: [n]R) = {lets} sum i:n. y{count}[i]")
 
 
+def pooled(count: int) -> Function:
+    """`count` times a convolution, tanh and the greatest of two neighbours: conditions ask where that was, in each."""
+    step = (
+        "let h{k} = gen i:{width}*n. tanh(sum q:3. [0 <= i + q - 1 < {width}*n] * y{k}[i + q - 1] * w{k}[q]) in "
+        "let y{next} = gen i:{half}*n. max a:2. h{k}[2*i + a] in "
+    )
+    widths = [2 ** (count - k) for k in range(count)]
+    lets = "".join(step.format(k=k, next=k + 1, width=w, half=w // 2) for k, w in enumerate(widths))
+    weights = ", ".join(f"w{k}: [3]R" for k in range(count))
+    return parse(f"pooled(y0: [{2**count}*n]R, {weights}) = {lets} sum i:n. y{count}[i]^2")
+
+
+def messages(count: int) -> Function:
+    """`count` times the greatest of what comes along edges: conditions ask whether there is an edge, in each."""
+    step = "let y{next} = gen i:n. tanh(w[i] * [exists p:e. v[p] = i] * max p:e where v[p] = i. y{k}[u[p]]) in "
+    lets = "".join(step.format(k=k, next=k + 1) for k in range(count))
+    return parse(f"messages(y0: [n]R, w: [n]R, u: [e]idx(n), v: [e]idx(n)) = {lets} sum i:n. y{count}[i]^2")
+
+
 def _with_lets(name: str, params: tuple[Var, ...], bindings: list[tuple[Var, Expr]], body: Expr) -> Function:
     for x, value in reversed(bindings):
         body = Let(x, value, body)
@@ -270,6 +289,16 @@ def test_the_steps_of_a_stencil_do_not_pile_up_the_pieces_of_its_range(stage: st
     _, *counts = [steps(STAGES[stage], stencil(k)) for k in (4, 5, 10, 20)]
     for one, two in itertools.pairwise(counts):
         assert two <= 2.3 * one, f"{stage}: {counts}"
+
+
+@pytest.mark.parametrize("stage", ["adjoint", "source of the adjoint"])
+@pytest.mark.parametrize("program", [pooled, messages], ids=lambda program: program.__name__)
+def test_conditions_on_data_grow_with_each_layer_but_steps_do_not_multiply(
+    program: Callable[[int], Function], stage: str
+) -> None:
+    counts = [steps(STAGES[stage], program(k)) for k in (1, 2, 3)]
+    for one, two in itertools.pairwise(counts):
+        assert two <= 3.3 * one, f"{stage}: {counts}"
 
 
 @pytest.mark.parametrize("questions", [settled, plans, simplify_numbered], ids=lambda asked: asked.__name__)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray
+from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Add,
@@ -32,9 +33,11 @@ from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    Or,
     Predicate,
     conjunction,
     conjuncts,
+    disjunction,
     exists,
     free_atoms,
     lookups,
@@ -56,6 +59,8 @@ _Parts = tuple[Predicate, ...]
 
 def without_masks_of_zeros(f: Function) -> Function:
     """`f` without the conditions on data under which there would be nothing but zeros otherwise."""
+    if not any(isinstance(e, Bracket) and any(map(asks_data, conjuncts(e.pred))) for e in expressions(f.body)):
+        return f
     statements, outputs = bindings(f.body)
     found = _Supports()
     made: list[tuple[Var | IndexArray, Expr]] = []
@@ -176,12 +181,16 @@ class _Supports:
                 return ()
 
     def _of_all(self, several: Sequence[Expr]) -> Deep[_Parts]:
-        """Conditions without any of which all are 0."""
+        """Conditions without any of which all are 0: those of all, and that one has those that are its own."""
         found: list[_Parts] = []
         for e in several:
             if not (isinstance(e, Const) and e.value == 0):
                 found.append((yield from call(self._needed(e))))
-        return tuple(q for q in found[0] if all(q in parts for parts in found)) if found else ()
+        if not found:
+            return ()
+        shared = tuple(q for q in found[0] if all(q in parts for parts in found))
+        own = disjunction(conjunction(q for q in parts if q not in shared) for parts in found)
+        return (*shared, own) if isinstance(own, Or) and lookups(own) else shared
 
     def _read(self, x: object, at: Sequence[Affine]) -> _Parts:
         own, parts = self.arrays.get(x, ((), ())) if isinstance(x, Var) else ((), ())

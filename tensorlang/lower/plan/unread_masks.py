@@ -15,7 +15,7 @@ from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Choice, Expr, Extremum, Gen, Sum, Var, bracket, children, gen
 from tensorlang.language.lets import bindings, under
-from tensorlang.language.predicates import TRUE, Exists, Predicate, conjunction, conjuncts, relations, substitute
+from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts, relations, substitute
 from tensorlang.lower.plan.dependence import is_finite, occurring, places, variable
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
@@ -54,7 +54,9 @@ def _masked(e: Expr) -> _Made | None:
 
 
 def asks_data(q: Predicate) -> bool:
-    """Whether `q` asks data, and no relation, whether there is something."""
+    """Whether `q` asks data, and no relation, whether there is something, or in one of its alternatives."""
+    if isinstance(q, Or):
+        return not relations(q) and any(map(asks_data, q.parts))
     return isinstance(q, Exists) and needs_data(q) and not relations(q)
 
 

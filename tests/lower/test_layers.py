@@ -1,0 +1,100 @@
+"""Stacks of layers that choose, pool, gather and scatter: what data say of one layer is asked in those below it.
+
+So conditions on data grow with each layer. Nothing that runs is to ask them, since they hide only zeros; how the steps of
+deriving grow is a matter of `tests/promises/test_scale.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import jax
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.language.census import expressions
+from tensorlang.language.grammar import Bracket, Expr
+from tensorlang.language.predicates import Predicate, conjuncts
+from tensorlang.lower.plan.ir import Assign, Step
+from tensorlang.lower.plan.passes import plan
+from tensorlang.lower.plan.unread_masks import asks_data
+from tests.support.programs import random_arguments
+from tests.support.traced import work
+
+Layer = Callable[[str, str, int], str]
+
+LAYERS: dict[str, Layer] = {
+    "convolution": lambda y, n, k: f"gen i:{n}. tanh(sum q:3. [0 <= i + q - 1 < {n}] * {y}[i + q - 1] * w{k}[q])",
+    "rectified": lambda y, n, k: f"gen i:{n}. relu({y}[i] * w{k}[0] + w{k}[1])",
+    "pooled": lambda y, n, k: f"gen i:{n}. max q:3 where 0 <= i + q - 1 < {n}. {y}[i + q - 1] * w{k}[q]",
+    "gathered": lambda y, n, k: f"gen i:{n}. tanh(w{k}[0] * {y}[a[i]])",
+    "scattered": lambda y, n, k: f"gen i:{n}. tanh(sum p:{n}. [b[p] = i] * {y}[a[p]] * w{k}[1])",
+    "greatest": lambda y, n, k: f"gen i:{n}. [exists p:{n}. b[p] = i] * w{k}[2] * max p:{n} where b[p] = i. {y}[a[p]]",
+    "residual": lambda y, n, k: f"gen i:{n}. {y}[i] + sin(w{k}[0] * {y}[b[i]])",
+}
+
+
+def stack(kinds: list[str], halves: bool = False) -> tl.Function:
+    """A program of these layers, one on the other; each of twice the neurons of the next, if it `halves`."""
+    text, y, n = "", "x", f"{2 ** len(kinds)}*n" if halves else "n"
+    for k, kind in enumerate(kinds):
+        text += f"let y{k} = {LAYERS[kind](y, n, k)} in "
+        y = f"y{k}"
+        if halves:
+            n = f"{2 ** (len(kinds) - k - 1)}*n"
+            text += f"let z{k} = gen i:{n}. max q:2. {y}[2*i + q] in "
+            y = f"z{k}"
+    size = f"{2 ** len(kinds)}*n" if halves else "n"
+    weights = ", ".join(f"w{k}: [3]R" for k in range(len(kinds)))
+    data = "" if halves else ", a: [n]idx(n), b: [n]idx(n)"
+    return tl.parse(f"layers(x: [{size}]R, {weights}{data}) = {text} sum i:{n}. {y}[i]^2")
+
+
+def random_stack(rng: Random) -> tl.Function:
+    halves = rng.random() < 0.3
+    kinds = ["convolution", "rectified", "pooled"] if halves else list(LAYERS)
+    return stack([rng.choice(kinds) for _ in range(rng.randint(2, 4))], halves)
+
+
+def are_right(f: tl.Function, rng: Random) -> None:
+    g = tl.grad(f)
+    for n in (1, 2, 5):
+        given = random_arguments(f, rng, {"n": n}, exact=False)
+        with jax.enable_x64(True):
+            found = jax.tree.leaves(tl.lower(g)(**given))
+        for a, b in zip(found, jax.tree.leaves(tl.evaluate(g, **given)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
+
+
+def asked_of_data(f: tl.Function) -> set[Predicate]:
+    """The conditions on data, with quantifiers, under which the plan of `f` computes something."""
+    found = [e for step in plan(tl.simplify(f)).steps for value in step_values(step) for e in expressions(value)]
+    return {q for e in found if isinstance(e, Bracket) for q in conjuncts(e.pred) if asks_data(q)}
+
+
+def step_values(step: Step) -> tuple[Expr, ...]:
+    return (step.value,) if isinstance(step, Assign) else step.values
+
+
+def are_cheap(f: tl.Function) -> None:
+    """In proportion to n, within 4 times the value, inputs and outputs counted, and without masks of what is 0."""
+    g = tl.grad(f)
+    done = []
+    for n in (128, 512):
+        given = random_arguments(f, Random(0), {"n": n}, exact=False)
+        numbers = sum(np.size(a) for a in given.values())
+        value, gradient = (work(lambda h=h, given=given: tl.lower(h)(**given)) for h in (f, g))
+        assert gradient.operations + numbers + 1 <= 4 * (value.operations + numbers + 1)
+        done.append(gradient.elements)
+    assert done[1] <= 4.2 * done[0]
+    assert len(asked_of_data(g)) <= len(asked_of_data(f))
+
+
+@pytest.mark.seeds(0, 40)
+def test_random_stacks_are_right_and_cheap(seed: int) -> None:
+    rng = Random(seed)
+    f = random_stack(rng)
+    are_right(f, rng)
+    are_cheap(f)

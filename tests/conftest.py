@@ -50,7 +50,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-_QUICK_CASES = 4
+_QUICK_CASES = 6
 """Of the cases of a test that compiles one in so many is quick."""
 
 _SKIPPED = "tensorlang/skipped"

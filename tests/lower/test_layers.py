@@ -1,7 +1,7 @@
 """Stacks of layers that choose, pool, gather and scatter: what data say of one layer is asked in those below it.
 
-So conditions on data grow with each layer. Nothing that runs is to ask them, since they hide only zeros; how the steps of
-deriving grow is a matter of `tests/promises/test_scale.py`.
+So conditions on data grow with each layer. Nothing that runs is to ask them, since they hide only zeros; how the steps
+of deriving grow is a matter of `tests/promises/test_scale.py`.
 """
 
 from __future__ import annotations

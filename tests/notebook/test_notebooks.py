@@ -19,8 +19,6 @@ import pytest
 
 from tests.support import ROOT
 
-nbformat = pytest.importorskip("nbformat", reason="notebooks are read by nbformat")
-
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"), key=lambda path: int(path.name.split("-")[0]))
 MACHINE = re.compile(r"(?<![\w.:/])/(?:home|root|tmp|work|opt|usr|var|Users|mnt)/[\w.\-]+|[A-Z]:\\\\")
@@ -41,8 +39,13 @@ def path(request: pytest.FixtureRequest) -> Path:
     return found
 
 
+def _nbformat() -> Any:
+    """Imported where it is used, as that takes some seconds."""
+    return pytest.importorskip("nbformat", reason="notebooks are read by nbformat")
+
+
 def read(path: Path) -> Any:
-    return nbformat.read(path, as_version=4)
+    return _nbformat().read(path, as_version=4)
 
 
 def skip_unless_installed(notebook: Any) -> None:
@@ -58,7 +61,7 @@ def executed(notebook: Any) -> Any:
     nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient")
     pytest.importorskip("ipykernel", reason="notebooks are run by ipykernel")
     run = copy.deepcopy(notebook)
-    run.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
+    run.cells.insert(0, _nbformat().v4.new_code_cell(FIRST))
     client = nbclient.NotebookClient(
         run,
         timeout=600,
@@ -126,7 +129,7 @@ def test_a_notebook_shows_what_comes_out(path: Path, request: pytest.FixtureRequ
     skip_unless_installed(stored)
     run = executed(stored)
     if request.config.getoption("--update-notebooks"):
-        nbformat.write(run, path)
+        _nbformat().write(run, path)
         stored = run
     assert not differences(stored, run), "\n\n".join(differences(stored, run))
 
@@ -157,7 +160,7 @@ def test_a_notebook_names_no_place_on_a_machine(path: Path) -> None:
 def test_a_notebook_is_small_and_holds_nothing_that_differs_from_run_to_run(path: Path) -> None:
     assert path.stat().st_size < MOST_BYTES
     stored = read(path)
-    nbformat.validate(stored)
+    _nbformat().validate(stored)
     assert json.dumps(stored, sort_keys=True) == json.dumps(cleaned(copy.deepcopy(stored)), sort_keys=True)
 
 
@@ -167,10 +170,10 @@ def test_the_lessons_are_numbered_from_0_on() -> None:
 
 
 def _notebook(source: str, text: str = "", tags: tuple[str, ...] = ()) -> Any:
-    cell = nbformat.v4.new_code_cell(source)
-    cell.metadata = nbformat.from_dict({"tags": list(tags)})
-    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
-    return nbformat.v4.new_notebook(cells=[cell])
+    cell = _nbformat().v4.new_code_cell(source)
+    cell.metadata = _nbformat().from_dict({"tags": list(tags)})
+    cell.outputs = [_nbformat().v4.new_output("stream", name="stdout", text=text)] if text else []
+    return _nbformat().v4.new_notebook(cells=[cell])
 
 
 def test_a_stale_notebook_is_noticed_unless_it_shows_timings() -> None:

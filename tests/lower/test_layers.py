@@ -98,3 +98,25 @@ def test_random_stacks_are_right_and_cheap(seed: int) -> None:
     f = random_stack(rng)
     are_right(f, rng)
     are_cheap(f)
+
+
+NETWORK = """
+network(x: [b][14][14]R, v: [3][3][c]R, w: [3][3][c][d]R, D: [2][2][d][5]R, y: [b]idx(5)) =
+  let h = gen s:b, i:12, j:12, u:c. relu(sum p:3, q:3. x[s, i + p, j + q] * v[p, q, u]) in
+  let g = gen s:b, i:6, j:6, u:c. max p:2, q:2. h[s, 2*i + p, 2*j + q, u] in
+  let k = gen s:b, i:4, j:4, u:d. relu(sum p:3, q:3, r:c. g[s, i + p, j + q, r] * w[p, q, r, u]) in
+  let m = gen s:b, i:2, j:2, u:d. max p:2, q:2. k[s, 2*i + p, 2*j + q, u] in
+  let z = gen s:b, o:5. sum i:2, j:2, u:d. m[s, i, j, u] * D[i, j, u, o] in
+  sum s:b. log(sum o:5. exp(z[s, o])) - z[s, y[s]]
+"""
+
+
+def test_a_network_for_pictures_asks_no_data_of_what_a_softmax_may_make_infinite() -> None:
+    f = tl.parse(NETWORK)
+    g = tl.grad(f, ("v", "w", "D"))
+    assert not asked_of_data(g)
+    given = random_arguments(f, Random(1), {"b": 1, "c": 2, "d": 2}, exact=False)
+    with jax.enable_x64(True):
+        found = jax.tree.leaves(tl.lower(g)(**given))
+    for a, b in zip(found, jax.tree.leaves(tl.evaluate(g, **given)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)

@@ -24,6 +24,10 @@ LEFT_OUT = {
     "of what is scattered twice": "let s = gen i:n. sum l:m. [z[l] = i] * w[l] in "
     "let t = gen i:n. sum k:m. [y[k] = i] * s[y[k]] in "
     "gen i:n. [exists k:m. y[k] = i and exists l:m. z[l] = i] * t[i] * x[i]",
+    "of what may be infinite where it is scattered": "let t = gen i:n. sum k:m. [y[k] = i] * log(w[k]) in "
+    f"gen i:n. [{THERE}] * t[i] * x[i]",
+    "of sums of products with it": "let t = gen i:n. sum k:m. [y[k] = i] * log(w[k]) in "
+    "gen i:n. [exists j:2, k:m. y[k] + j = i] * sum j:2. [j <= i] * t[i - j] * x[j]",
     "of both": "let t = gen i:n. sum k:m, l:m. [y[k] = i and y[l] = i] * w[k] * w[l] in "
     f"gen i:n. [{THERE}] * t[i] * x[i]",
 }
@@ -37,7 +41,9 @@ KEPT = {
     "of other elements": f"{SCATTERED} gen i:n. [i + 1 < n and exists k:m. y[k] = i] * t[i + 1]",
     "of other data": f"{SCATTERED} gen i:n. [exists k:m. z[k] = i] * t[i]",
     "of some of them": f"{SCATTERED} gen i:n. [exists k:m. y[k] = i and z[k] = i] * t[i]",
-    "of what is infinite": f"let t = gen i:n. sum k:m. [y[k] = i] * log(w[k]) in gen i:n. [{THERE}] * t[i] * x[i]",
+    "of what is infinite elsewhere": "let t = gen i:n. sum k:m. [y[k] = i and z[k] < y[k]] * log(w[k]) in "
+    f"gen i:n. [{THERE}] * t[i] * x[i]",
+    "of quotients with what is 0": f"{SCATTERED} gen i:n. [{THERE}] * t[i] / x[i]",
 }
 
 
@@ -69,6 +75,16 @@ def test_values_and_gradients_are_those_of_the_program(name: str) -> None:
                 found = jax.tree.leaves(tl.lower(made)(*arguments))
                 for a, b in zip(found, jax.tree.leaves(tl.evaluate(made, *arguments)), strict=True):
                     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*LEFT_OUT, *KEPT])
+def test_what_is_infinite_elsewhere_does_not_reach_what_is_hidden(name: str) -> None:
+    f = program({**LEFT_OUT, **KEPT}[name])
+    for y, z in (([1, 1], [0, 1]), ([0, 3], [1, 3])):
+        given = [np.array([1.0, 0.0, 2.0, 3.0]), np.zeros(2), np.array(y), np.array(z)]
+        with np.errstate(all="ignore"), jax.enable_x64(True):
+            wanted = tl.evaluate(f, *given)
+            np.testing.assert_allclose(tl.lower(f)(*given), wanted, rtol=1e-9)
 
 
 def test_strict_programs_keep_them() -> None:

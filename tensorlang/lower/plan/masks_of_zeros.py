@@ -3,12 +3,14 @@
     let t = gen i. sum k. [y[k] = i] * e[k] in gen i. [exists k:n. y[k] = i] * t[i] * v[i]
         ->  let t = gen i. sum k. [y[k] = i] * e[k] in gen i. t[i] * v[i]
 
-To ask data of each element takes longer than to multiply zeros. So it is with finite elements: inf times 0 is not 0.
+To ask data of each element takes longer than to multiply zeros. What zeros are multiplied by is to be finite: inf times
+0 is not 0. What they are sums of need not be where each term is added to the element that data give: elements to which
+none is are 0 then, whatever the terms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray
@@ -33,6 +35,7 @@ from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    Equal,
     Or,
     Predicate,
     conjunction,
@@ -65,10 +68,11 @@ def without_masks_of_zeros(f: Function) -> Function:
     found = _Supports()
     made: list[tuple[Var | IndexArray, Expr]] = []
     for x, e in statements:
-        made.append((x, found.shown(e)))
+        shown = found.shown(e)
+        made.append((x, shown))
         if isinstance(x, Var):
-            found.add(x, e)
-        if not found.is_finite(e):
+            found.add(x, e, shown)
+        if not found.is_finite(shown):
             found.infinite.add(x)
     last = found.shown(outputs)
     same = last is outputs and all(new is old for (_, new), (_, old) in zip(made, statements, strict=True))
@@ -83,13 +87,15 @@ class _Supports:
     infinite: set[object] = field(default_factory=set)
     memo: dict[Expr, _Parts] = field(default_factory=dict)
 
-    def add(self, x: Var, e: Expr) -> None:
-        """Remember what `x` is."""
+    def add(self, x: Var, e: Expr, shown: Expr) -> None:
+        """Remember where `x` is 0: where `e` says so, though that be left out, or else where what is `shown` is."""
         own: list[Index] = []
-        while isinstance(e, Gen):
+        while isinstance(e, Gen) and isinstance(shown, Gen):
             own.append(e.index)
-            e = e.body
-        asked = tuple(q for q in self.needed(e) if lookups(q) and _indices(q) <= {*own})
+            e, shown = e.body, shown.body
+        said = conjuncts(e.pred) if isinstance(e, Bracket) else ()
+        parts = said if any(map(asks_data, said)) else self.needed(shown)
+        asked = tuple(q for q in parts if lookups(q) and _indices(q) <= {*own})
         if asked:
             self.arrays[x] = tuple(own), asked
 
@@ -137,7 +143,7 @@ class _Supports:
     def _hidden(self, e: Bracket, asked: Sequence[Predicate], known: Predicate) -> set[Predicate]:
         """Those of the conditions of `e` that are `asked` of data where its body is 0 without them, where the rest is
         `known`."""
-        if known is FALSE or not self.is_finite(e.body):
+        if known is FALSE:
             return set()
         needed = self.needed(e.body)
         kept = [*conjuncts(e.pred)]
@@ -165,11 +171,13 @@ class _Supports:
                 inner = yield from call(self._needed(a))
                 return _together(inner, conjuncts(p))
             case Mul(a, b):
-                left = yield from call(self._needed(a))
-                right = yield from call(self._needed(b))
+                left = (yield from call(self._needed(a))) if self.is_finite(b) else ()
+                right = (yield from call(self._needed(b))) if self.is_finite(a) else ()
                 return _together(left, right)
             case Add(a, b, _):
                 return (yield from call(self._of_all((a, b))))
+            case Sum(_, _, a) if not self.is_finite(a):
+                return (yield from call(self._of_terms(e)))
             case Sum(i, n, a):
                 inner = yield from call(self._needed(a))
                 return _together((q for q in inner if i not in free_atoms(q)), _some(i, n, inner))
@@ -179,6 +187,20 @@ class _Supports:
                 return (yield from call(self._of_all(arguments)))
             case _:
                 return ()
+
+    def _of_terms(self, e: Expr) -> Deep[_Parts]:
+        """Conditions without which all terms of a sum are 0, or none is added there, be their factors infinite: these
+        are multiplied by what brackets leave."""
+        binders: list[tuple[Index, Affine]] = []
+        while isinstance(e, Sum):
+            binders.append((e.index, e.size))
+            e = e.body
+        parts, body = (conjuncts(e.pred), e.body) if isinstance(e, Bracket) else ((), e)
+        inner = yield from call(self._needed(body))
+        found = _together(inner, parts if _gives_places(parts, [i for i, _ in binders]) else ())
+        for i, n in reversed(binders):
+            found = _together((q for q in found if i not in free_atoms(q)), _some(i, n, found))
+        return found
 
     def _of_all(self, several: Sequence[Expr]) -> Deep[_Parts]:
         """Conditions without any of which all are 0: those of all, and that one has those that are its own."""
@@ -198,6 +220,17 @@ class _Supports:
             return ()
         values: Mapping[Atom, Affine] = dict(zip(own, at, strict=False))
         return tuple(substitute(q, values) for q in parts)
+
+
+def _gives_places(parts: Iterable[Predicate], bound: Collection[Index]) -> bool:
+    """Whether all conditions of the terms of a sum say of an index of the result which element of an array it is: then
+    each term is added where it belongs, and no other."""
+
+    def gives_place(q: Predicate) -> bool:
+        terms = q.difference.terms if isinstance(q, Equal) and q.difference.lookups else ()
+        return any(isinstance(i, Index) and i not in bound and abs(k) == 1 for i, k in terms)
+
+    return all(map(gives_place, parts))
 
 
 def _some(i: Index, size: Affine, parts: _Parts) -> _Parts:

@@ -43,8 +43,9 @@ def never_above(p: Polynomial, q: Polynomial) -> bool:
     if all(k >= 0 for k in difference.terms.values()):
         return True
     domains = [x for x in difference.unknowns if isinstance(x, Domain)]
-    if any(all(k < 0 for monomial, k in difference.terms.items() if x in monomial) for x in domains):
-        return False  # nothing makes up for its points
+    gained = {x for monomial, k in difference.terms.items() if k > 0 for x in monomial}
+    if domains and gained.isdisjoint(domains):
+        return False  # nothing makes up for their points
     for bounds in islice(product(*map(_lower_bounds, domains)), _CHOICES):
         least = dict(zip(domains, bounds, strict=True))
         written = (

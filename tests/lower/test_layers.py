@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.language.affine import IndexArray
 from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Bracket, Expr
 from tensorlang.language.predicates import Predicate, conjuncts
+from tensorlang.lower.plan.dependence import places, reads, variable
 from tensorlang.lower.plan.ir import Assign, Step
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.unread_masks import asks_data
@@ -100,6 +102,23 @@ def test_random_stacks_are_right_and_cheap(seed: int) -> None:
     are_cheap(f)
 
 
+WINDOWS = {
+    "of one axis": "f(x: [2*n]R, w: [3]R) = let y = gen i:n. max q:2. sin(x[2*i + q]) in "
+    "sum i:n. (sum q:3. [i + q < n] * y[i + q] * w[q])^2",
+    "turned round": "f(x: [n][4]R, w: [3]R) = let y = gen i:n. max q:4. x[i, q] in "
+    "sum i:n. (sum q:3. [q <= i] * y[i - q] * w[q])^3",
+    "of what is read at data": "f(x: [n][4]R, w: [3]R, a: [m]idx(n)) = let y = gen i:n. max q:4. x[i, q] in "
+    "sum j:m. (sum q:3. [a[j] + q < n] * y[a[j] + q] * w[q])^2",
+    "with steps": "f(x: [3*n][4]R, w: [2]R) = let y = gen i:3*n. max q:4. x[i, q] in "
+    "sum i:n. (sum q:2. y[3*i + q] * w[q])^2",
+    "of rows and columns": "f(x: [n][n][2]R, w: [2][2]R) = let y = gen i:n, j:n. max q:2. x[i, j, q]^2 in "
+    "sum i:n, j:n. (sum p:2, q:2. [i + p < n and j + q < n] * y[j + q, i + p] * w[p, q])^2",
+    "of greatest and least": "f(x: [n][4]R, w: [3]R) = let y = gen i:n. (max q:4. x[i, q]) - min q:4. x[i, q] in "
+    "sum i:n. (sum q:3. [i + q < n] * y[i + q] * w[q])^2",
+    "of places chosen by other numbers": "f(x: [n][4]R, z: [n][4]R, w: [3]R) = let k = gen i:n. argmax q:4. z[i, q] in "
+    "sum i:n. (sum q:3. [i + q < n] * x[i + q, k[i + q]] * z[i + q, k[i + q]] * w[q])^2",
+}
+
 NETWORK = """
 network(x: [b][14][14]R, v: [3][3][c]R, w: [3][3][c][d]R, D: [2][2][d][5]R, y: [b]idx(5)) =
   let h = gen s:b, i:12, j:12, u:c. relu(sum p:3, q:3. x[s, i + p, j + q] * v[p, q, u]) in
@@ -109,6 +128,36 @@ network(x: [b][14][14]R, v: [3][3][c]R, w: [3][3][c][d]R, D: [2][2][d][5]R, y: [
   let z = gen s:b, o:5. sum i:2, j:2, u:d. m[s, i, j, u] * D[i, j, u, o] in
   sum s:b. log(sum o:5. exp(z[s, o])) - z[s, y[s]]
 """
+
+
+def test_what_was_pooled_is_looked_up_once_for_all_windows_that_read_it() -> None:
+    steps = plan(tl.simplify(tl.grad(tl.parse(NETWORK), ("v", "w", "D")))).steps
+
+    def looks_up(step: Step, name: str) -> bool:
+        found = [e for value in step_values(step) for e in reads(value) if (x := variable(e)) and x.name == name]
+        return any(a.lookups for e in found for a in places(e))
+
+    (made,) = [step for step in steps if looks_up(step, "h") and not is_choice(step)]
+    assert isinstance(made, Assign)
+    read = [step for step in steps if made.variable in {variable(e) for v in step_values(step) for e in reads(v)}]
+    assert len(read) == 2  # the next layer, and the gradient by its weights
+
+
+def is_choice(step: Step) -> bool:
+    return isinstance(step, Assign) and isinstance(step.variable, IndexArray)
+
+
+@pytest.mark.parametrize("text", WINDOWS.values(), ids=WINDOWS)
+def test_windows_of_chosen_elements_are_right(text: str) -> None:
+    f = tl.parse(text)
+    g = tl.grad(f)
+    for n in (1, 2, 5):
+        given = random_arguments(f, Random(n), {"n": n, "m": 3}, exact=False)
+        with jax.enable_x64(True):
+            found = [*jax.tree.leaves(tl.lower(f)(**given)), *jax.tree.leaves(tl.lower(g)(**given))]
+        wanted = [*jax.tree.leaves(tl.evaluate(f, **given)), *jax.tree.leaves(tl.evaluate(g, **given))]
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
 
 
 def test_a_network_for_pictures_asks_no_data_of_what_a_softmax_may_make_infinite() -> None:

@@ -12,6 +12,7 @@ from tensorlang.language.grammar import Expr, Gen, Var
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
+from tensorlang.lower.plan.chosen_elements import store_chosen_elements
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
 from tensorlang.lower.plan.inline import inline, inline_matrices
@@ -44,7 +45,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
     """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`. In
     `strict` programs what brackets hide may be inf or nan."""
     numbers, tables, rerolled, inlined = _inlined(f, strict)
-    inlined = inlined if strict else without_masks_of_zeros(inlined)
+    inlined = store_chosen_elements(inlined if strict else without_masks_of_zeros(inlined))
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)

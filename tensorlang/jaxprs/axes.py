@@ -11,7 +11,7 @@ from tensorlang.jaxprs.sizes import is_one, product
 from tensorlang.jaxprs.terms import when
 from tensorlang.jaxprs.values import Axes, Bool, Place, Real, Value, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
-from tensorlang.language.grammar import Expr, sums
+from tensorlang.language.grammar import Expr, gen, sums
 from tensorlang.language.predicates import conjunction, equal, exists
 
 ZERO = constant(0)
@@ -80,6 +80,19 @@ def flat(b: Builder, x: Any) -> Any:
 
         return b.condition(axes, anywhere)
     raise Unsupported("merged axes of indices or conditions")
+
+
+def whole(b: Builder, x: Any) -> Expr:
+    """The array `x` as one expression, its name if it has one. Raises `Unsupported` if it is none of numbers."""
+    if not isinstance(x, Real):
+        raise Unsupported("a result that is no number")
+    if x.infinite or x.support is not None:
+        raise Unsupported("a result that is infinite")
+    if x.variable is not None and is_flat(x):
+        return x.variable
+    x = flat(b, x)
+    place, binders = b.indices(x.axes)
+    return gen(binders, x.at(place))
 
 
 def refactored(b: Builder, x: Any, axes: Axes) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -102,8 +103,10 @@ class Builder:
         self.assumed: dict[str, None] = {}
         self.lines: dict[str, PythonLine | None] = {}
         self.equation: Any = None
+        self.read: set[Any] = set()  # the variables that equations beside the present one read
         self._names: set[str] = set()
         self._reads: int | None = None  # how many elements are read of what is computed anew for them
+        self._depth = 0  # in how many loops what is stated stands
         self._read_few: dict[Any, int] = {}  # how many are in all, of each variable
         self._ranges: dict[Index, Affine] = {}
         self._made: dict[Any, Any] = {}
@@ -165,11 +168,18 @@ class Builder:
 
         return Real(axes=axes, at=at, variable=x)
 
+    def named(self, value: Expr, hint: str) -> Var:
+        """A name for `value`, which is no expression of elements."""
+        x = Var(self.name(hint), value.type)
+        self.statements.append((x, value))
+        self.note(x.name)
+        return x
+
     def read_few(self, x: Real, axes: Axes) -> Real:
         """`x` computed anew where it is read, if data say where and fewer elements, of these axes, than it has."""
         reads = volume(axes)
         known = self._read_few.get(x.variable, 0) + reads
-        if x.variable is None or not 0 < 2 * known <= volume(x.axes):
+        if self._depth or x.variable is None or not 0 < 2 * known <= volume(x.axes):
             return x
         self._read_few[x.variable] = known
 
@@ -181,6 +191,26 @@ class Builder:
                 self._reads = before
 
         return replace(x, at=at, variable=None)
+
+    def mark(self) -> tuple[int, dict[str, None]]:
+        """What has been stated and assumed."""
+        return len(self.statements), dict(self.assumed)
+
+    def back_to(self, mark: tuple[int, dict[str, None]]) -> None:
+        """Forget what has been stated and assumed since then."""
+        del self.statements[mark[0] :]
+        self.assumed = dict(mark[1])
+
+    @contextmanager
+    def inner(self) -> Iterator[list[tuple[Var | IndexArray, Expr]]]:
+        """A context whose statements are those of a step, which is made again and again."""
+        outer, self.statements = self.statements, []
+        self._depth += 1
+        try:
+            yield self.statements
+        finally:
+            self.statements = outer
+            self._depth -= 1
 
     def bounded(self, x: Real) -> Real:
         """`x`, under a name if it is made of many pieces, since expressions would grow."""
@@ -452,10 +482,11 @@ class Builder:
                 if assume is not None and not self.impossible(conjunction([p, self.negated(inside)])):
                     self.assume(assume)
             else:
+                some = less(constant(0), size)  # of nothing, nothing is read
                 found += [
                     (conjunction([p, inside]), a),
-                    (conjunction([p, less(a, constant(0))]), constant(0)),
-                    (conjunction([p, at_most(size, a)]), size - 1),
+                    (conjunction([p, less(a, constant(0)), some]), constant(0)),
+                    (conjunction([p, at_most(size, a), some]), size - 1),
                 ]
         return [(p, a) for p, a in found if not self.impossible(p)] if len(found) > 1 else found
 

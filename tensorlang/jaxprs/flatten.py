@@ -27,6 +27,12 @@ class Flat:
     equations: list[Any] = field(default_factory=list)
     constants: dict[Any, Any] = field(default_factory=dict)
 
+    @property
+    def read(self) -> set[Any]:
+        """The variables that equations or results are made of."""
+        found = {v for e in self.equations for v in e.invars if not isinstance(v, core.Literal)}
+        return found | {v for v in self.outputs if not isinstance(v, core.Literal)}
+
 
 def inner_jaxpr(equation: Any) -> Any:
     """The jaxpr that `equation` calls, with its constants, if it calls one."""
@@ -62,8 +68,13 @@ def has_rule(equation: Any) -> bool:
     return equation.primitive.name == "custom_jvp_call" and rule_name(equation) in KNOWN_RULES
 
 
-def flatten(closed: Any, opened: Callable[[Any], bool]) -> Flat:
-    """`closed` without calls; `opened` says of custom_jvp_call, remat, cond equations whether to write them out."""
+def is_opened(equation: Any) -> bool:
+    """Whether the importer writes `equation` out, which is one of custom_jvp_call or remat: it has no rule for it."""
+    return not has_rule(equation)
+
+
+def flatten(closed: Any, opened: Callable[[Any], bool] = is_opened) -> Flat:
+    """`closed` without calls; `opened` says of custom_jvp_call and remat equations whether to write them out."""
     flat = Flat([], [])
     known: dict[Any, list[Any]] = {}
 

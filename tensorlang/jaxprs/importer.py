@@ -12,15 +12,16 @@ from jax.extend import core
 
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs import scalars
-from tensorlang.jaxprs.axes import flat
+from tensorlang.jaxprs.axes import whole
 from tensorlang.jaxprs.builder import Builder, Source
-from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, has_rule, needed, read
+from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.values import Bool, Int, Real
 from tensorlang.language.affine import Affine
+from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, MakePair, Var, gen
+from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.lets import under
 from tensorlang.language.names import free_names
 from tensorlang.sets.check import check
@@ -89,9 +90,7 @@ def translate(
             env[var] = b.data(var)
     _one_type(flat_, exact)
     _interpret(b, flat_, env, ahead)
-    results = [
-        _result(b, b.scalar(v.val) if isinstance(v, core.Literal) else _value(b, flat_, env, v)) for v in flat_.outputs
-    ]
+    results = [whole(b, _value(b, flat_, env, v)) for v in flat_.outputs]
     body = results[-1]
     for e in reversed(results[:-1]):
         body = MakePair(e, body)
@@ -103,7 +102,7 @@ def translate(
     kind = None if len(results) == 1 else (None,) * len(results)
     function = check(Function(b.name(name), params, body, kind))
     sources = {p.name: b.sources[p.name] for p in params}
-    names = {x.name for x, _ in b.statements} | set(sources)
+    names = {e.var.name for e in expressions(body) if isinstance(e, Let)} | set(sources)
     lines = {name: line for name, line in b.lines.items() if name in names}
     return Program(function, sources, tuple(b.assumed), lines, flat_)
 
@@ -125,6 +124,7 @@ class _Ahead:
         self._recompute = recompute
         self._numbers: set[Any] = set()
         """What depends on numbers that are computed here."""
+        self._made = {v for equation in flat_.equations for v in equation.outvars}
         self._active = {
             v for v in flat_.inputs if jnp.issubdtype(v.aval.dtype, np.floating) and (active is None or active(v))
         }
@@ -142,6 +142,8 @@ class _Ahead:
         """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
         if isinstance(v, core.Literal) or v in self._given or v in self._flat.constants:
             return True
+        if v not in self._made:  # within a loop or a branch
+            return False
         return (as_order or v not in self._active) and (self._recompute or v not in self._numbers)
 
 
@@ -150,12 +152,11 @@ def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:
     return lambda x, y: x in sums and any(v is y for v in sums[x])
 
 
-def interpret(b: Builder, closed: Any, arguments: list[Any]) -> list[Any]:
-    """The results of a jaxpr at these abstract values."""
-    inner = flatten(closed, lambda equation: not has_rule(equation))
-    env: dict[Any, Any] = dict(zip(inner.inputs, arguments, strict=True))
-    _interpret(b, inner, env, None)
-    return [b.scalar(v.val) if isinstance(v, core.Literal) else _value(b, inner, env, v) for v in inner.outputs]
+def interpret(b: Builder, flat_: Flat, arguments: list[Any]) -> list[Any]:
+    """The results of equations at these abstract values."""
+    env: dict[Any, Any] = dict(zip(flat_.inputs, arguments, strict=True))
+    _interpret(b, flat_, env, None)
+    return [_value(b, flat_, env, v) for v in flat_.outputs]
 
 
 def _value(b: Builder, flat_: Flat, env: dict[Any, Any], v: Any) -> Any:
@@ -171,6 +172,7 @@ def _value(b: Builder, flat_: Flat, env: dict[Any, Any], v: Any) -> Any:
 
 
 def _interpret(b: Builder, flat_: Flat, env: dict[Any, Any], ahead: _Ahead | None) -> None:
+    outer, b.read = b.read, flat_.read
     for equation in flat_.equations:
         around, b.equation = b.equation, equation
         try:
@@ -181,6 +183,7 @@ def _interpret(b: Builder, flat_: Flat, env: dict[Any, Any], ahead: _Ahead | Non
             found = [b.data(v) for v in equation.outvars]
         b.equation = around
         env.update(zip(equation.outvars, found, strict=True))
+    b.read = outer
 
 
 def _apply(b: Builder, equation: Any, given: list[Any]) -> list[Any]:
@@ -203,16 +206,3 @@ def _probe(b: Builder, x: Any) -> None:
         x.holds(place)
     elif isinstance(x, Real) and not x.infinite and x.variable is None:
         x.at(place)
-
-
-def _result(b: Builder, x: Any) -> Expr:
-    if not isinstance(x, Real):
-        raise Unsupported("a result that is no number")
-    if x.infinite or x.support is not None:
-        raise Unsupported("a result that is infinite")
-    bound = {s for s, _ in b.statements}
-    if x.variable in bound and all(len(axis) == 1 for axis in x.axes):
-        return x.variable
-    x = flat(b, x)
-    place, binders = b.indices(x.axes)
-    return gen(binders, x.at(place))

@@ -22,7 +22,7 @@ from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
+from tensorlang.jaxprs.work import MOVES, Work, all_equations, program_cost, work
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket
@@ -58,8 +58,9 @@ _STRUCTURED = (
 _STRUCTURE = frozenset(_STRUCTURED.split())
 """Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
 
-_SHOWN = frozenset(["iota", "dot_general", "slice"])
-"""Those of them whose structure the cost of the value shows as well, slices as far as no more is cut than is given."""
+_SHOWN = frozenset(["iota", "dot_general", "slice", "split", "scan"])
+"""Those of them whose structure the cost of the value shows as well, slices as far as no more is cut than is given, and
+loops as far as that holds of their bodies."""
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
@@ -70,6 +71,9 @@ takes to trace and compile it."""
 
 FIRST_STEPS = 50_000
 """The steps besides: about as long as JAX takes for the least gradient."""
+
+LOOPED = 4
+"""So many times as long a step of work takes where programs have loops."""
 
 OPERATIONS = 500
 """So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run often."""
@@ -311,36 +315,40 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             if by_weight < gain * ours:
                 why = _AS_CHEAP if jax_work < gain * ours else _IN_PRODUCTS
                 return Region(own, sub, None, why, jax_work, ours)
-    program = _program(sub)
-    if isinstance(program, str):
-        return left(program)
-    if gain is not None:
-        try:
-            most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
-            with nullcontext() if ours else limits(steps=most):
-                ordered = _sums_in_order(program.function)
-                if not ordered and _is_as_cheap(program, gain):
-                    return Region(own, sub, program, _AS_CHEAP, jax_work)
-                ours = derived_work(program, wanted)
-                code = code_work(program, wanted) if ordered and by_weight < gain * ours else None
-        except LimitError:
-            return left("it would take longer to derive than JAX takes for its gradient")
-        except TensorlangError as error:
-            return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
-        if code is not None and by_weight >= gain * (weighed(code) + traffic):
-            ours = code.total + traffic
-        elif by_weight < gain * ours <= jax_work:
-            return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
-        elif jax_work < gain * ours:
-            return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
-        elif jax_work - ours >= least:
-            ours = max(ours, code_work(program, wanted).total + traffic)
-        if jax_work < gain * ours:
-            return Region(
-                own, sub, program, "JAX's gradient is as cheap as the code of the derived one", jax_work, ours
+    if gain is None:
+        program = _program(sub)
+        return left(program) if isinstance(program, str) else Region(own, sub, program, None)
+    try:
+        looped = any(e.primitive.name == "scan" for e in sub.equations)
+        most = FIRST_STEPS + STEPS * spent.equations // (LOOPED if looped else 1) + spent.total // OPERATIONS
+        with nullcontext() if ours else limits(steps=most):
+            program = _program(sub)
+            if isinstance(program, str):
+                return left(program)
+            # code is slower or faster than its operations: sums in order have fewer, and outer products leave loops
+            in_code = _sums_in_order(program.function) or (
+                looped and by_weight >= gain * (by_weight - spent.outer_products)
             )
-        if jax_work - ours < least:
-            return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
+            if not in_code and _is_as_cheap(program, gain):
+                return Region(own, sub, program, _AS_CHEAP, jax_work)
+            ours = derived_work(program, wanted)
+            code = code_work(program, wanted) if in_code and by_weight < gain * ours else None
+    except LimitError:
+        return left("it would take longer to derive than JAX takes for its gradient")
+    except TensorlangError as error:
+        return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
+    if code is not None and by_weight >= gain * (weighed(code) + traffic):
+        jax_work, ours = by_weight, weighed(code) + traffic
+    elif by_weight < gain * ours <= jax_work:
+        return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
+    elif jax_work < gain * ours:
+        return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
+    elif jax_work - ours >= least:
+        ours = max(ours, code_work(program, wanted).total + traffic)
+    if jax_work < gain * ours:
+        return Region(own, sub, program, "JAX's gradient is as cheap as the code of the derived one", jax_work, ours)
+    if jax_work - ours < least:
+        return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)
 
 
@@ -363,10 +371,10 @@ def _is_as_cheap(program: Program, gain: float) -> bool:
     """Whether JAX goes backwards through each operation by a few like it, and the program's value is not cheaper than
     JAX's, so that nothing in it is 0 or computed twice. That is known before the adjoint is derived."""
     flat = program.flat
-    cut = sum(math.prod(e.invars[0].aval.shape) for e in flat.equations if e.primitive.name == "slice")
-    if cut > sum(math.prod(v.aval.shape) for v in flat.inputs):
+    cut = [e for e in all_equations(flat.equations) if e.primitive.name == "slice"]
+    if sum(math.prod(e.invars[0].aval.shape) for e in cut) > sum(math.prod(v.aval.shape) for v in flat.inputs):
         return False
-    if any(e.primitive.name in _STRUCTURE - _SHOWN for e in flat.equations):
+    if any(e.primitive.name in _STRUCTURE - _SHOWN for e in all_equations(flat.equations)):
         return False
     return program_cost(simplify(program.function), {}) * gain > work(flat.equations).total
 
@@ -391,5 +399,7 @@ def _program(sub: Flat) -> Program | str:
     hints = {v: f"x{k}" for k, v in enumerate(sub.inputs)}
     try:
         return translate(sub, "region", hints, exact=True, recompute=False)
+    except LimitError:
+        raise
     except TensorlangError as error:
         return f"its program is refused: {error.message.splitlines()[0]}"

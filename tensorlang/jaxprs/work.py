@@ -57,6 +57,11 @@ class Work:
         return sum(self.operations.values())
 
     @property
+    def outer_products(self) -> int:
+        """The operations of products that add nothing up, which are no faster than others."""
+        return sum(found[name] for found in self.primitives.values() for name in PRODUCTS) - self.products
+
+    @property
     def elements(self) -> int:
         """All elements that are written."""
         return sum(self.written.values())
@@ -116,6 +121,16 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
             inner = getattr(part, "jaxpr", part)
             if hasattr(inner, "eqns") and equation.primitive.name not in ("scatter-add", "scatter", "reduce"):
                 yield inner
+
+
+def all_equations(equations: Iterable[Any]) -> Iterator[Any]:
+    """`equations`, and those of the jaxprs that they run."""
+    stack = list(equations)
+    while stack:
+        equation = stack.pop()
+        yield equation
+        for part in inner_jaxprs(equation):
+            stack += part.eqns
 
 
 def _size(v: Any) -> int:

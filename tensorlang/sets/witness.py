@@ -192,7 +192,9 @@ def _necessary(p: Predicate) -> Deep[frozenset[IndexArray | Relation]]:
             found = []
             for part in parts:
                 found.append((yield from call(_necessary(part))))
-            return frozenset.union(*found) if isinstance(p, And) else frozenset.intersection(*found)
+            if isinstance(p, And) or not found:
+                return frozenset().union(*found)
+            return frozenset.intersection(*found)
         case Exists(_, _, body):
             inner: frozenset[IndexArray | Relation] = yield from call(_necessary(body))
             return inner

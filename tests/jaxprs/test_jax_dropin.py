@@ -201,9 +201,9 @@ def test_bodies_of_while_loops_are_derived_for_forward_mode() -> None:
 def test_bodies_that_are_not_differentiated_stay_as_they_are() -> None:
     def f(x: Any, a: Any) -> Any:
         def step(c: Any, _: Any) -> Any:
-            return jnp.tanh(jnp.sum(jnp.diag(c) @ a, 1)), None
+            return (jnp.tanh(jnp.sum(jnp.diag(c[0]) @ a, 1)), 1 - c[1]), None  # which is no counter: the loop stays
 
-        return jnp.sum(x * jax.lax.scan(step, a[0], length=100)[0])
+        return jnp.sum(x * jax.lax.scan(step, (a[0], 0), length=200)[0][0])
 
     assert tl.jax.explain(f, X, A, argnums=1).programs
     told = tl.jax.explain(f, X, A, argnums=0)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tensorlang.jaxprs.axes import flat
-from tensorlang.jaxprs.builder import Builder, extents, plain
+from tensorlang.jaxprs.builder import Builder, extents, flat_place, plain
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.sizes import affine, is_one
 from tensorlang.jaxprs.terms import divided, minus, plus, times, when, where
 from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real
-from tensorlang.language.affine import IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.functions import call
-from tensorlang.language.grammar import Choice, Expr, bracket, extremum, gen, number, sums
-from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, equal, exists, less, within
+from tensorlang.language.grammar import Choice, Expr, Recur, Var, access, bracket, extremum, gen, number, sums
+from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, exists, less, within
+from tensorlang.language.types import R, array
 
-_LONGEST_PRODUCT = 16
+_WRITTEN_OUT = 16
+"""Products of at most this many numbers are written out, others are recurrences."""
 
 
 def parted(x: Any, axes: tuple[int, ...]) -> tuple[Axes, Axes]:
@@ -130,20 +133,46 @@ RULES["argmax"], RULES["argmin"] = _chosen(1), _chosen(-1)
 
 @rule("reduce_prod")
 def _prod(b: Builder, eqn: Any, x: Any) -> Any:
-    x = flat(b, b.real(x))
-    over = tuple(eqn.params["axes"])
+    x, over = flat(b, b.real(x)), tuple(eqn.params["axes"])
     kept, gone = parted(x, over)
-    lengths = [n.constant if n.is_constant else _LONGEST_PRODUCT + 1 for n in extents(gone)]
-    if len(lengths) != 1 or lengths[0] > _LONGEST_PRODUCT:
-        raise Unsupported(f"a product of more than {_LONGEST_PRODUCT} numbers")
+    if len(over) > 1 or not gone[0][0].is_constant or gone[0][0].constant > _WRITTEN_OUT:
+        for d in sorted(over, reverse=True):
+            x = _products(b, x, d, "fold")
+        return x
 
     def body(ix: Place) -> Expr:
         e: Expr = number(1)
-        for k in range(lengths[0]):
+        for k in range(gone[0][0].constant):
             e = times(e, x.at(merged(len(x.axes), over, ix, ((constant(k),),))))
         return e
 
     return b.state(kept, body, "product")
+
+
+@rule("cumprod")
+def _cumprod(b: Builder, eqn: Any, x: Any) -> Any:
+    return _products(b, flat(b, b.real(x)), eqn.params["axis"], "scan", eqn.params["reverse"])
+
+
+def _products(b: Builder, x: Real, d: int, word: str, back: bool = False) -> Real:
+    """The product over the axis `d`, or a scan of those so far: a recurrence whose states they are."""
+    if x.support is not None or x.infinite:
+        raise Unsupported("products of infinite numbers")
+    n = x.axes[d][0]
+    rest = (*x.axes[:d], *x.axes[d + 1 :])
+    turned: Callable[[Affine], Affine] = lambda a: n - 1 - a if back else a
+    t, (place, binders) = b.index(n, "t"), b.indices(rest)
+    state = Var(b.name("product"), array(extents(rest), R))
+    here = (*place[:d], (turned(atom_affine(t)),), *place[d:])
+    step = gen(binders, times(access(state, *flat_place(place)), x.at(here)))
+    h = b.named(Recur(word, t, n, state, gen(binders, number(1)), step), "products")
+    if word == "fold":
+        return Real(axes=rest, at=lambda ix: access(h, *flat_place(ix)), positive=x.positive, variable=h)
+
+    def at(ix: Place) -> Expr:
+        return access(h, turned(ix[d][0]), *flat_place((*ix[:d], *ix[d + 1 :])))
+
+    return Real(axes=x.axes, at=at, positive=x.positive)
 
 
 @rule("reduce_or", "reduce_and")
@@ -208,33 +237,6 @@ def _running(sign: int) -> Any:
 
 
 RULES["cummax"], RULES["cummin"] = _running(1), _running(-1)
-
-
-@rule("cumprod")
-def _cumprod(b: Builder, eqn: Any, x: Any) -> Any:
-    x = flat(b, b.real(x))
-    d, n = eqn.params["axis"], x.axes[eqn.params["axis"]][0]
-    if not n.is_constant or n.constant > _LONGEST_PRODUCT or x.support is not None or x.infinite:
-        raise Unsupported(f"products of more than {_LONGEST_PRODUCT} numbers")
-    rest = (*x.axes[:d], *x.axes[d + 1 :])
-    order = reversed(range(n.constant)) if eqn.params["reverse"] else range(n.constant)
-    rows: dict[int, Real] = {}
-    last: Real | None = None
-    for k in order:
-
-        def row(ix: Place, k: int = k, last: Real | None = last) -> Expr:
-            e = x.at((*ix[:d], (constant(k),), *ix[d:]))
-            return e if last is None else times(last.at(ix), e)
-
-        last = rows[k] = b.state(rest, row, "product")
-
-    def at(ix: Place) -> Expr:
-        e: Expr = number(0)
-        for k, part in rows.items():
-            e = plus(e, when(equal(ix[d][0], constant(k)), part.at((*ix[:d], *ix[d + 1 :]))))
-        return e
-
-    return b.state(x.axes, at, "products")
 
 
 def _windows(kind: str) -> Any:

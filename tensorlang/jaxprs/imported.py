@@ -16,6 +16,7 @@ from tensorlang.errors import ArgumentError, ImportRefused, PythonLine
 from tensorlang.jaxprs import rules  # noqa: F401  (fills the table)
 from tensorlang.jaxprs.fitted import fitted, form
 from tensorlang.jaxprs.flatten import flatten, has_rule, inner_jaxpr
+from tensorlang.jaxprs.hoisted import hoisted
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import have_names
@@ -148,7 +149,7 @@ def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact:
         raise ImportRefused(
             f"{name} is no tensor program: it gives no array", hint="return what is to be differentiated"
         )
-    flat = flatten(closed, opened)
+    flat = hoisted(flatten(closed, opened))
     names = leaf_names(fun, given)
     try:
         made = translate(flat, name, dict(zip(flat.inputs, names, strict=True)), exact)

@@ -26,6 +26,11 @@ class Unsupported(Exception):
         self.outer = equation
         return self
 
+    @property
+    def within(self) -> str:
+        """What it is, with the primitive if that is within the body of another one."""
+        return self.what if self.equation is self.outer else f"{self.equation.primitive.name} in its body: {self.what}"
+
     def told(self, name: str) -> ImportRefused:
         """The error for users who import the function `name`."""
         primitive = "" if self.equation is None else f"{self.equation.primitive.name}: "

@@ -168,7 +168,7 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
                 except Unsupported as why:
                     k = places.get(id(why.outer), -1)
                     if k in members and k not in refused:
-                        refused[k] = why.what
+                        refused[k] = why.within
                         again = True
                         break
                     region = _left(flat, members, why.what)

@@ -14,10 +14,13 @@ from jax import lax
 
 import tensorlang as tl
 from benchmarks.through_time import PROGRAMS, Recurrence, arguments
+from tensorlang.jaxprs.flatten import evaluate, flatten, read
+from tensorlang.jaxprs.hoisted import hoisted
 from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Recur
 from tensorlang.language.types import shape
 from tests.jaxprs.test_from_jax import near, single, spent
+from tests.support.jax_loops import random_loop
 from tests.support.recurrences import recurrent
 
 RNG = np.random.default_rng(0)
@@ -145,6 +148,90 @@ def test_what_loops_carry_and_give(fun: Any, dims: Any) -> None:
         found = tl.from_jax(fun, *given, exact=exact)
         assert any(isinstance(e, Recur) for e in expressions(found.function.body))
         same_gradient(found, fun, *given)
+
+
+def tokens(E: Any, W: Any, words: Any) -> Any:
+    """Steps that read rows of a table which data name, from the end if they are negative."""
+    return jnp.sum(lax.scan(lambda h, k: (jnp.tanh(W @ h + E[k]), None), E[0], words)[0])
+
+
+def ragged(x: Any, W: Any, lengths: Any) -> Any:
+    """Sequences of several lengths, whose states stay as they are after the last step."""
+
+    def step(h: Any, now: Any) -> Any:
+        t, row = now
+        return jnp.where((t < lengths)[:, None], jnp.tanh(h @ W + row), h), None
+
+    return jnp.sum(lax.scan(step, 0 * x[0], (jnp.arange(len(x)), x))[0])
+
+
+def places(x: Any, p: Any) -> Any:
+    """Places of data in loops in loops, that a counter and the data decide."""
+
+    def row(s: Any, i: Any) -> Any:
+        return lax.fori_loop(0, p.shape[1], lambda j, s: jnp.sin(s) * x[(p[i, j] + j) % len(x)], s), None
+
+    return lax.scan(row, x[0], jnp.arange(len(p)), reverse=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("fun", "dims", "data"),
+    [
+        (tokens, ((9, 3), (3, 3)), RNG.integers(-9, 9, 12)),
+        (ragged, ((9, 4, 3), (3, 3)), np.array([2, 9, 5, 0])),
+        (places, ((11,),), RNG.integers(0, 11, (6, 7))),
+    ],
+)
+def test_integers_and_conditions_that_no_state_decides_are_data(fun: Any, dims: Any, data: Any) -> None:
+    given, data = [numbers(*d) for d in dims], jnp.asarray(data)
+    moved = tuple(range(len(given)))
+    found = tl.from_jax(fun, *given, data, exact=True)
+    near(found(*given, data), fun(*given, data))
+    want = jax.grad(fun, moved)(*given, data)
+    full = found.arguments(*given, data)
+    derived = tl.grad(found.function)(**full)
+    for got in (derived if len(given) > 1 else (derived,), tl.jax.grad(fun, moved)(*given, data)):
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-3, atol=1e-5)
+    line = found.lines["loop"]
+    assert line is not None and line.code.startswith("return")
+
+
+def are_taken_out_of_steps(seed: int) -> None:
+    """What is taken out of steps changes no value, and what is then imported has the right gradient."""
+    loop = random_loop(random.Random(seed))
+    want, slope = loop.function(*loop.arguments), jax.grad(loop.function)(*loop.arguments)
+    flat = hoisted(flatten(jax.make_jaxpr(loop.function)(*loop.arguments), lambda _: False))
+    env = {**flat.constants, **dict(zip(flat.inputs, loop.arguments, strict=True))}
+    evaluate(flat.equations, env)
+    np.testing.assert_allclose(read(flat.outputs[0], env), want, rtol=1e-5)
+    np.testing.assert_allclose(tl.jax.grad(loop.function)(*loop.arguments), slope, rtol=1e-3, atol=1e-4)
+    try:
+        found = tl.from_jax(loop.function, *loop.arguments, exact=True)
+    except tl.ImportRefused as refused:
+        assert "integers" in refused.message or "indices" in refused.message, refused.message
+        return
+    np.testing.assert_allclose(found(*loop.arguments), want, rtol=1e-4)
+    full = found.arguments(*loop.arguments)
+    np.testing.assert_allclose(tl.grad(found.function, "x")(**full), slope, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_integers_are_taken_out_of_steps(seed: int) -> None:
+    are_taken_out_of_steps(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.seeds(100, 40)
+def test_many_random_integers_are_taken_out_of_steps(seed: int) -> None:
+    are_taken_out_of_steps(seed)
+
+
+def test_a_table_is_read_at_places_of_data_for_all_sizes() -> None:
+    found = tl.from_jax(tokens, "m n", "n n", "T: int32")
+    assert "E[words[t], i]" in str(found)
+    given = numbers(5, 2), numbers(2, 2), jnp.arange(8) % 5
+    near(found(*given), tokens(*given))
 
 
 def test_sizes_of_loops_have_names() -> None:

@@ -10,6 +10,7 @@ from jax.extend import core
 from tensorlang.jaxprs.axes import flat, is_flat, whole
 from tensorlang.jaxprs.builder import Builder, flat_place, plain
 from tensorlang.jaxprs.flatten import flatten, inner_jaxpr, scanned
+from tensorlang.jaxprs.hoisted import increment
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
@@ -158,12 +159,13 @@ class _Loop:
     def _counted(self) -> dict[int, Any]:
         """The states that are known after any number of steps, as functions of it: unchanged ones, and counters."""
         found: dict[int, Any] = {}
-        made = {e.outvars[0]: e for e in self.body.equations}
         for k, (v, x, after) in enumerate(zip(self.states, self.first, self.body.outputs, strict=False)):
             if after is v:
                 found[k] = lambda done, x=x: x
             elif isinstance(x, Int):
-                step = _increment(None if isinstance(after, core.Literal) else made.get(after), v)
+                step = increment(self.body, v, after)
+                if step is None:
+                    raise Unsupported("a loop that carries integers which are no counters")
                 found[k] = lambda done, x=x, step=step: Int(
                     axes=x.axes, cases=lambda ix: [_moved(case, done * step) for case in x.cases(ix)]
                 )
@@ -195,17 +197,6 @@ def _number(x: Any) -> Real:
     if not isinstance(x, Real):
         raise Unsupported("a loop that carries or gives integers or conditions")
     return x
-
-
-def _increment(made: Any, v: Any) -> int:
-    """The number that the equation `made` adds to the integer `v`. Raises `Unsupported` if it does something else."""
-    if made is not None and made.primitive.name in ("add", "sub"):
-        first, second = made.invars
-        if made.primitive.name == "add" and second is v:
-            first, second = second, first
-        if first is v and isinstance(second, core.Literal):
-            return int(second.val) if made.primitive.name == "add" else -int(second.val)
-    raise Unsupported("a loop that carries integers which are no counters")
 
 
 def _moved(case: Case, by: Affine) -> Case:

@@ -81,7 +81,7 @@ def _apart(equation: Any, is_data: Sequence[bool]) -> Flat | None:
     counters = {v: n for v, after in states.items() if _is_discrete(v) and (n := increment(body, v, after))}
     given = [v for v in body.inputs if v not in states and _is_discrete(v)]
     known = {*given, *counters, *(v for v in body.constants if _is_discrete(v))}
-    data = {v for v, found in zip(body.inputs, is_data, strict=True) if found and v in given}
+    data = {v for v, found in zip(body.inputs, is_data, strict=True) if found and v in known}
     data |= {v for v, x in body.constants.items() if v in known and not _is_even(x)}
     made, kept = [], []
     for e in body.equations:

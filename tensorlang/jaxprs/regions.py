@@ -58,7 +58,7 @@ _STRUCTURED = (
 _STRUCTURE = frozenset(_STRUCTURED.split())
 """Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
 
-_SHOWN = frozenset(["iota", "dot_general", "slice", "split", "scan"])
+_SHOWN = frozenset(["iota", "dot_general", "slice", "split", "concatenate", "scan"])
 """Those of them whose structure the cost of the value shows as well, slices as far as no more is cut than is given, and
 loops as far as that holds of their bodies."""
 

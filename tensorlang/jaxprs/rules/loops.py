@@ -110,7 +110,7 @@ class _Loop:
         counted = self._counted()
         own, found = self._states(counted)
         unread = b.uniform((), Fraction(0))
-        results = [counted[k](size) if k in counted else unread for k in range(len(self.eqn.outvars))]
+        results = [counted[k](size) if k in counted and v in b.read else unread for k, v in enumerate(self.eqn.outvars)]
         if not found:
             return results
         first = [

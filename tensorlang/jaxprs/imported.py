@@ -14,9 +14,9 @@ import numpy as np
 
 from tensorlang.errors import ArgumentError, ImportRefused, PythonLine
 from tensorlang.jaxprs import rules  # noqa: F401  (fills the table)
+from tensorlang.jaxprs.fission import fissioned
 from tensorlang.jaxprs.fitted import fitted, form
 from tensorlang.jaxprs.flatten import flatten, has_rule, inner_jaxpr
-from tensorlang.jaxprs.hoisted import hoisted
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import have_names
@@ -149,7 +149,7 @@ def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact:
         raise ImportRefused(
             f"{name} is no tensor program: it gives no array", hint="return what is to be differentiated"
         )
-    flat = hoisted(flatten(closed, opened))
+    flat = fissioned(flatten(closed, opened))
     names = leaf_names(fun, given)
     try:
         made = translate(flat, name, dict(zip(flat.inputs, names, strict=True)), exact)

@@ -15,8 +15,8 @@ from jax.extend import core
 
 from tensorlang.budget import few_collections
 from tensorlang.errors import ImportRefused
+from tensorlang.jaxprs.fission import fissioned
 from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read, scanned
-from tensorlang.jaxprs.hoisted import hoisted
 from tensorlang.jaxprs.importer import Program
 from tensorlang.jaxprs.price import as_program
 from tensorlang.jaxprs.refusal import line_of
@@ -114,7 +114,7 @@ def _is_key(c: Any) -> bool:
 
 @cached_whole
 def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool) -> Plan:
-    flat = hoisted(flatten(traced.closed, lambda equation: False))
+    flat = fissioned(flatten(traced.closed, lambda equation: False))
     made = Plan(partition(flat, active, gain))
     owner = {v: r for r in made.partition.regions if r.why is None for v in r.flat.outputs}
     source = {v: e for e in flat.equations for v in e.outvars}

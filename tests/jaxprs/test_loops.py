@@ -14,8 +14,8 @@ from jax import lax
 
 import tensorlang as tl
 from benchmarks.through_time import PROGRAMS, Recurrence, arguments
+from tensorlang.jaxprs.fission import fissioned
 from tensorlang.jaxprs.flatten import evaluate, flatten, read
-from tensorlang.jaxprs.hoisted import hoisted
 from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Recur
 from tensorlang.language.types import shape
@@ -201,7 +201,7 @@ def are_taken_out_of_steps(seed: int) -> None:
     """What is taken out of steps changes no value, and what is then imported has the right gradient."""
     loop = random_loop(random.Random(seed))
     want, slope = loop.function(*loop.arguments), jax.grad(loop.function)(*loop.arguments)
-    flat = hoisted(flatten(jax.make_jaxpr(loop.function)(*loop.arguments), lambda _: False))
+    flat = fissioned(flatten(jax.make_jaxpr(loop.function)(*loop.arguments), lambda _: False))
     env = {**flat.constants, **dict(zip(flat.inputs, loop.arguments, strict=True))}
     evaluate(flat.equations, env)
     np.testing.assert_allclose(read(flat.outputs[0], env), want, rtol=1e-5)
@@ -232,6 +232,10 @@ def test_a_table_is_read_at_places_of_data_for_all_sizes() -> None:
     assert "E[words[t], i]" in str(found)
     given = numbers(5, 2), numbers(2, 2), jnp.arange(8) % 5
     near(found(*given), tokens(*given))
+    found = tl.from_jax(ragged, "T b n", "n n", "b: int32")
+    assert "[mask(t, i)]" in str(found)
+    given = numbers(6, 2, 3), numbers(3, 3), jnp.array([2, 6])
+    near(found(*given), ragged(*given))
 
 
 def test_sizes_of_loops_have_names() -> None:
@@ -241,6 +245,40 @@ def test_sizes_of_loops_have_names() -> None:
     found = tl.from_jax(products, "n", "n m")
     for n, m in ((1, 1), (2, 3), (20, 2)):
         same_gradient(found, products, numbers(n), numbers(n, m))
+
+
+def outputs(a: Any, B: Any, C: Any, x: Any) -> Any:
+    """What is measured of states, and of those before; a part of it is no product."""
+
+    def step(h: Any, now: Any) -> Any:
+        new = a * h + B @ now
+        return new, (C @ new, jnp.log(jnp.sum(jnp.exp(C @ h))), new[0])
+
+    _, (y, z, first) = lax.scan(step, jnp.zeros_like(a), x)
+    return jnp.sum(y * y) + jnp.sum(z) + jnp.sum(first * z)
+
+
+def measured(a: Any, B: Any, C: Any, x: Any) -> Any:
+    def step(h: Any, now: Any) -> Any:
+        h = a * h + B @ now
+        return h, C @ h
+
+    return jnp.sum(lax.scan(step, jnp.zeros_like(a), x)[1] ** 2)
+
+
+def test_products_that_steps_only_give_are_one_product() -> None:
+    found = tl.from_jax(outputs, "n", "n m", "k n", "T m")
+    for steps in (1, 2, 9):
+        same_gradient(found, outputs, numbers(3), numbers(3, 2), numbers(4, 3), numbers(steps, 2))
+    by_hand = tl.parse(
+        "f(a: [n]R, B: [n][m]R, C: [n]R, x: [T][m]R) = let h = scan t:T with h = gen i:n. 0. "
+        "gen i:n. a[i] * h[i] + sum j:m. B[i, j] * x[t, j] in "
+        "let y = gen t:T. sum i:n. C[i] * h[t, i] in sum t:T. y[t] * y[t]"
+    )
+    natural = tl.from_jax(measured, "n", "n m", "n", "T m").function
+    assert "row" not in str(natural)
+    sizes = {"n": 6, "m": 5, "T": 30}
+    assert tl.cost(tl.grad(natural), sizes) <= tl.cost(tl.grad(by_hand), sizes)
 
 
 def test_loops_that_are_short_or_carry_integers_are_written_out() -> None:

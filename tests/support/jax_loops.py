@@ -54,8 +54,9 @@ def random_loop(rng: Random) -> Loop:
             "    y = y + given.sum()",
         ]
     after = rng.choice(("state", "state", f"(state + k) % {n}"))
+    given = rng.choice(("y * 2", f"jnp.dot(x * y, v + x[{integer(1)} % {n}] * x)", "jnp.dot(h * x, jnp.sin(x)) * y"))
     lines += [
-        f"    return (y, count + {rng.choice((1, 2, -1))}, {after}), y * 2",
+        f"    return (y, count + {rng.choice((1, 2, -1))}, {after}), {given}",
         f"  rows = ks, jnp.arange({steps}), jnp.linspace(0.0, 1.0, {steps})",
         f"  (h, count, _), a = lax.scan(step, (x[0], q, jnp.int32(1)), rows, reverse={rng.random() < 0.4})",
         f"  return h + jnp.sum(a * jnp.arange({steps})) + x[count % {n}]",

@@ -9,8 +9,8 @@ from jax.extend import core
 
 from tensorlang.jaxprs.axes import flat, is_flat, whole
 from tensorlang.jaxprs.builder import Builder, flat_place, plain
+from tensorlang.jaxprs.fission import increment
 from tensorlang.jaxprs.flatten import flatten, inner_jaxpr, scanned
-from tensorlang.jaxprs.hoisted import increment
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule

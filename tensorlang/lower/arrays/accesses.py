@@ -25,6 +25,9 @@ LIMIT = 2**20
 
 NONE, REVERSED = Name("None"), Slice(step=-1)
 
+EVERY = apply("slice", NONE)
+"""All places of an axis, among places that are arrays."""
+
 _SHORT = 8
 """Ranges of up to this many indices are short: one index of the range is tried after the other."""
 
@@ -199,9 +202,7 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     whole = [k for k, d in enumerate(dimensions) if looked_up and _is_whole(scope, d, places)]
     indexed = [k for k in range(len(places)) if k not in whole]
     axes = tuple(i for i in scope.domain if any(i in places[k].free for k in indexed))
-    at: list[Node] = [
-        apply("slice", NONE) if k in whole else positions(ctx, scope, a, axes) for k, a in enumerate(places)
-    ]
+    at: list[Node] = [EVERY if k in whole else positions(ctx, scope, a, axes) for k, a in enumerate(places)]
     while at and len(at) - 1 in whole:
         at.pop()
     if indexed == list(range(indexed[0], indexed[-1] + 1)):

@@ -7,6 +7,7 @@ multiplications and comparisons an operation takes is told by `meaning_work`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -37,6 +38,25 @@ def _read(x: Array, *at: Array) -> Array:
     clipped = iter([np.where(inside, a, 0) for a in arrays])
     found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
     return np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, 0)
+
+
+def _changed(x: Array, value: Array, *at: Array, adds: bool) -> Array:
+    """`x` with the value put or added at places, where it has them."""
+    shapes = [n for a, n in zip(at, x.shape, strict=False) if not isinstance(a, slice)]
+    arrays = np.broadcast_arrays(*(a for a in at if not isinstance(a, slice)))
+    first = [k for k, a in enumerate(at) if not isinstance(a, slice)]
+    every = [*first, *(k for k in range(x.ndim) if k not in first)]
+    result = x.copy()
+    rows = result.transpose(every)
+    together = first == list(range(first[0], first[-1] + 1))
+    start, rank = (first[0] if together else 0), arrays[0].ndim
+    rest = [k for k in range(np.ndim(value)) if not start <= k < start + rank]
+    values = np.transpose(value, [*range(start, start + rank), *rest])
+    for where in np.ndindex(*arrays[0].shape):
+        place = tuple(int(a[where]) for a in arrays)
+        if all(0 <= p < n for p, n in zip(place, shapes, strict=True)):
+            rows[place] = values[where] + (rows[place] if adds else 0)
+    return result
 
 
 def _take(x: Array, *at: Array) -> Array:
@@ -347,7 +367,9 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "vdot": lambda a, b: np.sum(a * b),
     "where": np.where,
     "_add_at": _put,
+    "_add_to_all": partial(_changed, adds=True),
     "_add_in_order": _put,
+    "_all_first": lambda *values: values,
     "_along": lambda cuts, *arrays: [(*cut, *blocks) for cut, *blocks in zip(cuts, *arrays, strict=True)],
     "_array_by_blocks": _array_by_blocks,
     "_array_by_windows": _array_by_windows,
@@ -369,6 +391,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_on_line": _on_line,
     "_over": _over,
     "_put_at": _put,
+    "_put_in": partial(_changed, adds=False),
     "_put_in_order": _put,
     "_put_in_windows": _put_in_windows,
     "_read": _read,

@@ -122,6 +122,8 @@ _FREE = (
     "_group_numbers_of_both",
     "_stored",
     "_turned",
+    "_put_in",
+    "_all_first",
     "_along",
     "_cuts",
 )
@@ -154,6 +156,7 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, *_: [(2, x.shape)]),
     **dict.fromkeys(("_running_first_greatest", "_running_first_least"), lambda x, *_: [(6, x.shape)]),
     **dict.fromkeys(_COMPARED, lambda x, *_: [(6, x.shape)]),
+    "_add_to_all": lambda x, values, *at: [(1, shape_of(values))],
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
     "_decaying_in_chunks": _decaying_in_chunks,

@@ -6,7 +6,7 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -51,6 +51,7 @@ from tensorlang.lower.arrays.signature import Signature, result_of, signature
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
+from tensorlang.lower.arrays.updates import updated, write_last
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.dependence import is_condition, read_both_ways, read_by
@@ -98,6 +99,8 @@ class ArrayProgram(Shown):
         signed = self._parameters(f, sparse)
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
+        # what a step has of its state, and may change, is a parameter
+        self._states = frozenset(self._ctx.held) if in_step else frozenset()
         head = len(self._body.statements)
         self.plan = plan(f, sparse, in_step, strict)
         for g in self.plan.given:
@@ -119,6 +122,8 @@ class ArrayProgram(Shown):
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.statements[head:head] = _unpacked(self._ctx, p)
+        if in_step:
+            write_last(self._body, head, list(_names_in(results)), names.fresh_global)
         self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
@@ -240,7 +245,8 @@ class ArrayProgram(Shown):
             block.assign(name, run(in_blocks(ctx, scope, scalar, cut)))
         else:
             ctx.target = name
-            found = run(alone(ctx, scope, scalar))
+            found = run(updated(ctx, scope, scalar, self._states)) if self._states else None
+            found = run(alone(ctx, scope, scalar)) if found is None else found
             v = ordered(run(self._compiler.value(scalar, scope)) if found is None else found, tuple(domain))
             node = whole(ctx, scope, v, scope.order, dtype_of(scalar))
             if forced:
@@ -299,6 +305,15 @@ def _unpacked(ctx: Context, points: Points) -> list[Statement]:
     names = (*(column.name for column in points.columns), *points.orders.values())
     count = ctx.integers.spelled[points.count.atoms[0]]
     return [Assign(names, Name(points.name), True), Assign((count,), Length(Name(names[0]), 0))]
+
+
+def _names_in(results: Any) -> Iterator[str]:
+    """The names of results in tuples."""
+    if isinstance(results, str):
+        yield results
+    else:
+        for part in results:
+            yield from _names_in(part)
 
 
 def _explained(name: str, e: Expr, storage: Storage, forced: bool, decisions: tuple[Decision, ...]) -> Explained:

@@ -20,6 +20,16 @@ def _stored(x):
     return lax.platform_dependent(x, cpu=once, default=lambda x: x)
 
 
+def _all_first(*values):
+    """These values, all of them computed before any of them is used."""
+
+    def together(*values):
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(lambda *values: values)(*values)
+
+    return lax.platform_dependent(*values, cpu=together, default=lambda *values: values)
+
+
 def _turned(x, places):
     """x with its axes in that order, for what reads it in its own order as well: XLA's loops for CPUs that read one
     array both ways take up to ten times as long, unless a function that is not inlined is in between."""

@@ -37,18 +37,34 @@ def _add_at(values, at, shape, order=None):
     They are added up in their order: one after the other on a CPU, sorted by their places elsewhere, if no `order`
     in which these increase is given.
     """
-    count, size = 1, 1
-    for n in at[0].shape:
-        count *= n
-    for n in shape:
-        size *= n
-    values = values.reshape((count, *values.shape[at[0].ndim :]))
-    at = tuple(a.reshape(count) for a in at)
+    values, at, size = _listed(values, at, shape)
     if values.size == 0 or size == 0:
         return jnp.zeros((*shape, *values.shape[1:]), values.dtype)
     in_order = lambda order, values, *at: _add_in_order(_take(values, order), tuple(_take(a, order) for a in at), shape)
     if size >= 2**31:
         return in_order(jnp.lexsort(at[::-1]) if order is None else order, values, *at)
+    flat = _flat_places(at, shape, size)
+    add = _add_scattered if _suits_scatter(values, size) else _add_one_by_one
+    one_by_one = lambda flat, values, *_: add(values, flat, size).reshape((*shape, *values.shape[1:]))
+    if order is None:
+        sorted_first = lambda flat, values: _add_sorted(values, flat, size).reshape((*shape, *values.shape[1:]))
+        return lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
+    by_order = lambda _, values, order, *at: in_order(order, values, *at)
+    return lax.platform_dependent(flat, values, order, *at, cpu=one_by_one, default=by_order)
+
+
+def _listed(values, at, shape):
+    """Values and their places in an array of that shape as lists, and how many places there are."""
+    count, size = 1, 1
+    for n in at[0].shape:
+        count *= n
+    for n in shape:
+        size *= n
+    return values.reshape((count, *values.shape[at[0].ndim :])), tuple(a.reshape(count) for a in at), size
+
+
+def _flat_places(at, shape, size):
+    """The places in an array of that shape, numbered; `size`, how many there are, for one outside of it."""
     flat = at[0]
     if len(at) > 1:
         inside = True
@@ -57,13 +73,36 @@ def _add_at(values, at, shape, order=None):
         for a, n in zip(at[1:], shape[1:], strict=True):
             flat = flat * n + a
         flat = jnp.where(inside, flat, size)
-    add = _add_scattered if _suits_scatter(values, size) else _add_one_by_one
-    one_by_one = lambda flat, values, *_: add(values, flat, size).reshape((*shape, *values.shape[1:]))
-    if order is None:
-        sorted_first = lambda flat, values: _add_sorted(values, flat, size).reshape((*shape, *values.shape[1:]))
-        return lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
-    by_order = lambda _, values, order, *at: in_order(order, values, *at)
-    return lax.platform_dependent(flat, values, order, *at, cpu=one_by_one, default=by_order)
+    return flat
+
+
+def _put_in(x, value, *at):
+    """x with the value in that place, if x has it; of several, no two are the same."""
+    return x.at[at].set(value, mode="drop", unique_indices=True, wrap_negative_indices=False)
+
+
+def _add_to_all(x, values, *at):
+    """x with the values added at places of its first axes, some of which may be the same; what is outside is left out.
+
+    They are added up in their order: one after the other on a CPU, sorted by their places elsewhere.
+    """
+    shape = x.shape[: len(at)]
+    if 4 * values.size >= x.size:
+        return x + _add_at(values, at, shape)
+    values, at, size = _listed(values, at, shape)
+    if values.size == 0 or size >= 2**31:
+        return x.at[at].add(values, mode="drop", wrap_negative_indices=False)
+
+    def in_order(x, values, *at):
+        order, places = _by_place(_flat_places(at, shape, size), size)
+        rows = x.reshape((size, *x.shape[len(at) :]))
+        rows = rows.at[places].add(
+            _take(values, order), mode="drop", indices_are_sorted=True, wrap_negative_indices=False
+        )
+        return rows.reshape(x.shape)
+
+    one_by_one = lambda x, values, *at: x.at[at].add(values, mode="drop", wrap_negative_indices=False)
+    return lax.platform_dependent(x, values, *at, cpu=one_by_one, default=in_order)
 
 
 def _suits_scatter(values, size):

@@ -1,0 +1,254 @@
+"""States of which a step changes a few places: these are written, and the rest of the array stays what it is.
+
+    gen i, j. s[i, j] + [i = k[t]] * e[j]                  s, with row k[t] of that put into it
+    gen i. [i != k[t]] * s[i] + [i = k[t]] * e             s, with e put at the place k[t]
+    gen i. s[i] + sum q. [i = k[t, q]] * e[q]              s, with e added at all places k[t, q]
+
+XLA writes into an array that a loop carries where nothing reads it afterwards. So such a step takes as long as what it
+changes, which is what it costs, and not as long as the whole state. `write_last` sees to it that all is read before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.grammar import Access, Add, Bracket, Expr, Sum, bracket, sums
+from tensorlang.language.predicates import (
+    Equal,
+    NonNegative,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    substitute,
+)
+from tensorlang.lower.arrays.accesses import EVERY, positions
+from tensorlang.lower.arrays.brackets import bounded_index, solved
+from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Node, Return, names_in
+from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.loop import whole
+from tensorlang.lower.arrays.undecided import has_elements
+from tensorlang.lower.arrays.values import Axes, Value, apply, negated
+from tensorlang.lower.plan.dependence import Key, read_by
+from tensorlang.recursion import Deep, call
+
+_WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
+
+_MOST = 8
+"""Terms beyond which a sum is not looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """sign * sum s... [the conjunction of `parts`] * body."""
+
+    sign: int
+    summed: Mapping[Index, Affine]
+    parts: tuple[Predicate, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """What some axes are, `pins`, at the points of the axes `along`."""
+
+    pins: Mapping[Index, Affine]
+    along: Axes
+
+
+def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Deep[Value | None]:
+    """The array of `e`, if it is one of the `states` that changes at some places: what `e` is there is put there."""
+    terms = _terms(scope, e)
+    bases = [term for term in terms if _is_state(ctx, scope, term, states)]
+    if len(bases) != 1:
+        return None
+    (base,) = bases
+    others = [term for term in terms if term is not base]
+    found = [*(_places(ctx, scope, _kept_from(scope, q)) for q in base.parts)]
+    found += [_places(ctx, scope, term.parts, term.summed) for term in others]
+    places = {tuple(at.pins.items()): at for at in found if at is not None}
+    if not places or None in found:
+        return None
+    node: Node = Name(ctx.held_by(base.body)[0].name)
+    if any(s in at.along for at in places.values() for term in others for s in term.summed):
+        (term, *more), (at, *_) = others, places.values()
+        if more or base.parts:
+            return None
+        inner = _scope(ctx, scope, at, term.summed)
+        own = bracket(conjunction(term.parts), term.body)
+        rest = [(s, n) for s, n in term.summed.items() if s not in at.along]
+        v: Value = yield from call(ctx.value(sums(rest, own), inner))
+        v = negated(v) if term.sign < 0 else v
+        return Value(_written(ctx, scope, inner, _ADD_TO_ALL, node, at, v), scope.order, 1)
+    for at in places.values():
+        inner = _scope(ctx, scope, at, {})
+        v = yield from call(ctx.value(e, inner))
+        node = _written(ctx, scope, inner, _PUT_IN, node, at, v)
+    return Value(node, scope.order, 1)
+
+
+def _terms(scope: Scope, e: Expr) -> list[_Term]:
+    """The terms of `e`; none if there are too many."""
+    found: list[_Term] = []
+    stack = [_Term(1, {}, (), e)]
+    while stack:
+        term = stack.pop()
+        match term.body:
+            case Add(a, b, sign) if not term.summed:
+                stack += [replace(term, sign=term.sign * sign, body=b), replace(term, body=a)]
+            case Bracket(p, a):
+                stack.append(replace(term, parts=(*term.parts, *conjuncts(substitute(p, scope.env))), body=a))
+            case Sum(s, n, a):
+                stack.append(replace(term, summed={**term.summed, s: n}, body=a))
+            case _:
+                found.append(term)
+        if len(found) + len(stack) > _MOST:
+            return []
+    return found
+
+
+def _is_state(ctx: Context, scope: Scope, term: _Term, states: Collection[Key]) -> bool:
+    """Whether it is a state, each of whose elements stays in its place."""
+    if term.sign < 0 or term.summed or not isinstance(term.body, Access):
+        return False
+    key, at = read_by(term.body)
+    if key not in states or ctx.held[key].points is not None or ctx.held[key].cut is not None:
+        return False
+    ranges = tuple(Range(ZERO, n) for n in ctx.held[key].shape)
+    return at == tuple(map(atom_affine, scope.domain)) and tuple(scope.domain.values()) == ranges
+
+
+def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
+    """Equalities that hold wherever `q` does not."""
+    bound = bounded_index(scope, scope.domain, q)
+    if bound is not None:
+        i, a = bound
+        r = scope.domain[i]
+        first = r.start if a.coefficient(i) > 0 else r.last
+        return [equal(atom_affine(i), first)] if a.substitute({i: first}) is constant(-1) else []
+    bounds = [p.value for p in q.parts if isinstance(p, NonNegative)] if isinstance(q, Or) else []
+    return [equal(a + 1, ZERO) for k, a in enumerate(bounds) if constant(-2) - a in bounds[:k]]
+
+
+def _places(
+    ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
+) -> _Places | None:
+    """Where `parts` may hold, if equalities among them say what some axes are, in terms of the others."""
+    pins: dict[Index, Affine] = {}
+    for q in parts:
+        a = q.difference.substitute(pins) if isinstance(q, Equal) else ZERO
+        values = {i: solved(a, i) for i in scope.domain if i not in pins and abs(a.coefficient(i)) == 1}
+        own = [i for i, value in values.items() if i not in value.free]
+        if own and not has_elements(ctx, scope, a.lookups):
+            i = min(own, key=lambda i: len(scope.axes(values[i])))
+            pins = {j: b.substitute({i: values[i]}) for j, b in pins.items()} | {i: values[i]}
+    pins = {i: pins[i] for i in scope.domain if i in pins}
+    read = {atom for a in pins.values() for atom in a.free}
+    along = tuple(i for i in (*(summed or {}), *scope.domain) if i in read)
+    if not pins or all(i in scope.domain for i in along):
+        return _Places(pins, along) if pins else None
+    # of sums those over places that data give, of the first axes: sums over slices are fast
+    first = list(pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
+    return _Places(pins, along) if first and not any(i in along for i in scope.domain) else None
+
+
+def _scope(ctx: Context, scope: Scope, at: _Places, summed: Mapping[Index, Affine]) -> Scope:
+    """The scope of what is at these places."""
+    own = {s: ctx.integers.range_of(s, n, scope.fixed) for s, n in summed.items() if s in at.along}
+    domain = {**own, **{i: r for i, r in scope.domain.items() if i not in at.pins}}
+    values: dict[Atom, Affine] = dict(at.pins)
+    inside: list[Predicate] = []
+    for i, a in at.pins.items():
+        inside += [at_most(scope.domain[i].start, a), at_most(a, scope.domain[i].last)]
+    env = {k: a.substitute(values) for k, a in scope.env.items()} | values
+    return ctx.scope(scope, domain=domain, env=env, masks=(*scope.masks, *inside))
+
+
+def _written(ctx: Context, scope: Scope, inner: Scope, how: str, of: Node, places: _Places, v: Value) -> Node:
+    """The array `of` where the value `v` is put or added at these places."""
+    at: list[Node] = []
+    indexed: list[int] = []
+    for k, i in enumerate(scope.domain):
+        if i in places.pins or i in places.along:
+            indexed.append(k)
+            at.append(positions(ctx, inner, places.pins.get(i, atom_affine(i)), places.along))
+        else:
+            at.append(EVERY)
+    at = at[: indexed[-1] + 1]
+    left = [(k, i) for k, i in enumerate(scope.domain) if k not in indexed]
+    # NumPy puts what the places give in front, unless they are next to each other
+    front = indexed if indexed == list(range(indexed[0], indexed[-1] + 1)) else [0]
+    before = [i for k, i in left if k < front[0]]
+    order = (*before, *places.along, *(i for k, i in left if i not in before))
+    return apply(how, of, whole(ctx, inner, ctx.short(v, scope.block), order), *at)
+
+
+def write_last(body: Block, head: int, results: Collection[str], fresh: Callable[[str], str]) -> None:
+    """Move the writes into states that give some of the `results` behind all else in `body` that reads these states.
+
+    All that depends on them is computed first, at once: XLA computes what is cheap anew for each that uses it, for
+    which it would keep a copy of the state. The first `head` statements are about shapes and dtypes alone.
+    """
+    read = Counter(name for node in body.nodes() for name in names_in(node))
+    writes = {s: s.names[0] for s in body.statements if isinstance(s, Assign) and _is_write(s) and not read[s.names[0]]}
+    if not writes:
+        return
+    body.statements = [s for s in body.statements if s not in writes]
+    changed = {name for s in writes for name in names_in(_state(s.value))}
+    for s in body.statements[head:]:
+        if isinstance(s, Assign | Define) and not changed.isdisjoint(_read(Block([s]))):
+            changed.update(s.names if isinstance(s, Assign) else [s.name])
+    taken = {name for s in body.walk() for name in (s.names if isinstance(s, Assign) else ())}
+    late: dict[Node, str] = {Name(x): x for x in results if x in changed and x not in writes.values()}
+    for s in writes:
+        for part in _arguments(s.value):
+            if not changed.isdisjoint(_read(Block([Return(part)]))):
+                late.setdefault(part, part.name if isinstance(part, Name) else _unused(fresh, taken))
+    if len(late) > 1:
+        body.blank()
+        body.unpack(list(late.values()), apply("_all_first", *late))
+    for s, name in writes.items():
+        body.assign(name, _with_arguments(s.value, late) if len(late) > 1 else s.value)
+
+
+def _unused(fresh: Callable[[str], str], taken: Collection[str]) -> str:
+    return next(name for name in iter(lambda: fresh("t"), "") if name not in taken)
+
+
+def _is_write(s: Assign) -> bool:
+    return isinstance(s.value, Apply) and s.value.operation in _WRITES
+
+
+def _read(block: Block) -> set[str]:
+    return {name for node in block.nodes() for name in names_in(node)}
+
+
+def _state(node: Node) -> Node:
+    """The state into which this writes."""
+    while isinstance(node, Apply) and node.operation in _WRITES:
+        node = node.arguments[0]
+    return node
+
+
+def _arguments(node: Node) -> list[Node]:
+    """What is written, and where."""
+    found: list[Node] = []
+    while isinstance(node, Apply) and node.operation in _WRITES:
+        node, *own = node.arguments
+        found += own
+    return found
+
+
+def _with_arguments(node: Node, names: Mapping[Node, str]) -> Node:
+    """The writes of what has these names instead."""
+    if not isinstance(node, Apply) or node.operation not in _WRITES:
+        return node
+    of, *own = node.arguments
+    return apply(node.operation, _with_arguments(of, names), *(Name(names[x]) if x in names else x for x in own))

@@ -51,7 +51,7 @@ from tensorlang.lower.arrays.signature import Signature, result_of, signature
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
-from tensorlang.lower.arrays.updates import updated, write_last
+from tensorlang.lower.arrays.updates import is_write, updated, write_last
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.dependence import is_condition, read_both_ways, read_by
@@ -210,7 +210,8 @@ class ArrayProgram(Shown):
                     name, form.variables, read, tuple(statements), decided(), held.cut is not None
                 )
         self._body.statements += statements
-        self._explained.append(lambda: _explained(name, e, storage, forced, decided()))
+        in_place = any(isinstance(x, Assign) and x.names == (name,) and is_write(x) for x in statements)
+        self._explained.append(lambda: _explained(name, e, storage, forced, in_place, decided()))
         ctx.end_statement()
         return held
 
@@ -316,11 +317,14 @@ def _names_in(results: Any) -> Iterator[str]:
             yield from _names_in(part)
 
 
-def _explained(name: str, e: Expr, storage: Storage, forced: bool, decisions: tuple[Decision, ...]) -> Explained:
+def _explained(
+    name: str, e: Expr, storage: Storage, forced: bool, in_place: bool, decisions: tuple[Decision, ...]
+) -> Explained:
     axes = ", ".join(i.name for i, _ in eta(e)[0])
     order = f", its axes in the order ({axes})" if "," in axes else ""
     lies = f"{storage}{order}" if axes else "a number"
     kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
+    kept = "what changes is written into the state" if in_place else kept
     return Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions)
 
 

@@ -141,7 +141,7 @@ def _places(
     ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
 ) -> _Places | None:
     """Where `parts` may hold, if equalities among them say what some axes are, in terms of the others."""
-    pins: dict[Index, Affine] = {}
+    pins: dict[Atom, Affine] = {}
     for q in parts:
         a = q.difference.substitute(pins) if isinstance(q, Equal) else ZERO
         values = {i: solved(a, i) for i in scope.domain if i not in pins and abs(a.coefficient(i)) == 1}
@@ -149,23 +149,24 @@ def _places(
         if own and not has_elements(ctx, scope, a.lookups):
             i = min(own, key=lambda i: len(scope.axes(values[i])))
             pins = {j: b.substitute({i: values[i]}) for j, b in pins.items()} | {i: values[i]}
-    pins = {i: pins[i] for i in scope.domain if i in pins}
     read = {atom for a in pins.values() for atom in a.free}
     along = tuple(i for i in (*(summed or {}), *scope.domain) if i in read)
+    found = _Places({i: pins[i] for i in scope.domain if i in pins}, along)
     if not pins or all(i in scope.domain for i in along):
-        return _Places(pins, along) if pins else None
+        return found if pins else None
     # of sums those over places that data give, of the first axes: sums over slices are fast
-    first = list(pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
-    return _Places(pins, along) if first and not any(i in along for i in scope.domain) else None
+    first = list(found.pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
+    return found if first and not any(i in along for i in scope.domain) else None
 
 
 def _scope(ctx: Context, scope: Scope, at: _Places, summed: Mapping[Index, Affine]) -> Scope:
     """The scope of what is at these places."""
     own = {s: ctx.integers.range_of(s, n, scope.fixed) for s, n in summed.items() if s in at.along}
     domain = {**own, **{i: r for i, r in scope.domain.items() if i not in at.pins}}
-    values: dict[Atom, Affine] = dict(at.pins)
+    values: dict[Atom, Affine] = {}
     inside: list[Predicate] = []
     for i, a in at.pins.items():
+        values[i] = a
         inside += [at_most(scope.domain[i].start, a), at_most(a, scope.domain[i].last)]
     env = {k: a.substitute(values) for k, a in scope.env.items()} | values
     return ctx.scope(scope, domain=domain, env=env, masks=(*scope.masks, *inside))
@@ -197,7 +198,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
     which it would keep a copy of the state. The first `head` statements are about shapes and dtypes alone.
     """
     read = Counter(name for node in body.nodes() for name in names_in(node))
-    writes = {s: s.names[0] for s in body.statements if isinstance(s, Assign) and _is_write(s) and not read[s.names[0]]}
+    writes = {s: s.names[0] for s in body.statements if isinstance(s, Assign) and is_write(s) and not read[s.names[0]]}
     if not writes:
         return
     body.statements = [s for s in body.statements if s not in writes]
@@ -222,7 +223,8 @@ def _unused(fresh: Callable[[str], str], taken: Collection[str]) -> str:
     return next(name for name in iter(lambda: fresh("t"), "") if name not in taken)
 
 
-def _is_write(s: Assign) -> bool:
+def is_write(s: Assign) -> bool:
+    """Whether what it assigns is a state with something written into it."""
     return isinstance(s.value, Apply) and s.value.operation in _WRITES
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
@@ -41,8 +42,18 @@ from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify import simplify_ssa
 
-Parts = Mapping[int, tuple[Statement, Collection[int]]]
-"""For some factors, by number, what is read in their places, and which of their axes it does not have."""
+
+class Part(NamedTuple):
+    """What is read in the place of a factor, which of its axes it does not have, and the indices of its further axes,
+    which come after the first one."""
+
+    statement: Statement
+    gone: Collection[int]
+    further: tuple[Index, ...] = ()
+
+
+Parts = Mapping[int, Part]
+"""What is read in the place of some factors, by number."""
 
 
 def in_steps(s: SSA) -> SSA:
@@ -148,20 +159,24 @@ def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> S
     """`y`, that reads parts of some factors, and `new` ones in the place of the others."""
     assert isinstance(y, Contraction)
     summed = dict(zip(summed_indices(y), y.summed, strict=True))
+    where = [y.pattern.pred]
     factors: list[Factor] = []
     for k, (z, at) in enumerate(zip(y.factors, factor_indices(y), strict=True)):
-        if k in parts:
-            part, axes = parts[k]
-            summed.update((at[axis], z.shape[axis]) for axis in axes)  # equalities determine them
-            factors.append((part, tuple(i for axis, i in enumerate(at) if axis not in axes)))
-        else:
+        if k not in parts:
             factors.append((new[z], at))
-    return contraction(y.shape, own_indices(y), factors, summed, y.pattern.pred)
+            continue
+        part = parts[k]
+        summed.update((at[axis], z.shape[axis]) for axis in part.gone)  # equalities determine them
+        fresh = tuple(Index(i.name) for i in part.further)
+        where += [equal(atom_affine(i), atom_affine(j)) for i, j in zip(part.further, fresh, strict=True)]
+        kept = tuple(i for axis, i in enumerate(at) if axis not in part.gone)
+        factors.append((part.statement, (*kept[:1], *fresh, *kept[1:])))
+    return contraction(y.shape, own_indices(y), factors, summed, conjunction(where))
 
 
 def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
     """That `y` reads what was `made` of `x` wherever it reads `x`."""
-    return {k: (made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
+    return {k: Part(made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
 
 
 def place_read(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:

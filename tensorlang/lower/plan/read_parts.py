@@ -11,14 +11,14 @@ arithmetic, and has fewer axes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, at_most, conjunction, equal, less
 from tensorlang.language.types import R, array
-from tensorlang.lower.plan.in_step import read_as, reading, rebuilt
+from tensorlang.lower.plan.in_step import Part, Parts, read_as, reading, rebuilt
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axis as axis_index
 from tensorlang.normal.recurrences import made_step, merged, step_ssa
@@ -35,6 +35,7 @@ from tensorlang.normal.ssa import (
     operands,
     output_list,
     own_indices,
+    own_ranges,
     states,
 )
 from tensorlang.normal.tidy import map_outputs
@@ -43,8 +44,19 @@ from tensorlang.sets.solve import ranges_predicate
 
 _TIME, _ZERO = Index("t"), constant(0)
 
-Places = tuple[tuple[int, Affine], ...]
-"""Some axes of states over the time, and the places on them, as functions of the time."""
+
+@dataclass(frozen=True)
+class Places:
+    """Some axes of states over the time, and the `fixed` places on them, as functions of the time, of the other axes
+    and of `further` ones of these sizes."""
+
+    fixed: tuple[tuple[int, Affine], ...]
+    further: tuple[Affine, ...] = ()
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that are gone where only these places are read."""
+        return tuple(axis for axis, _ in self.fixed)
 
 
 def read_parts(s: SSA) -> SSA:
@@ -77,15 +89,19 @@ def _in_part(s: SSA, x: States) -> SSA:
     read += [(y, z) for loop, z in loops.items() for y in step_ssa(loop.step).statements if z in operands(y)]
     given = {p for p in s.params if isinstance(p, IndexArray)}
     places = [_places(y, z, given) for y, z in read]
-    found = list(dict.fromkeys(at for some in places for at in some.values()))
-    if not found or not all(found) or (len(found) > 1 and not all(_is_smaller(x, at) for at in found)):
+    found = list(dict.fromkeys(at for some in places for at, _ in some.values()))
+    if (
+        not found
+        or not all(at.fixed for at in found)
+        or (len(found) > 1 and not all(_is_smaller(x, at) for at in found))
+    ):
         return s
     whole, count = _with_parts(x, found), len(x.loop.inits)
-    parts = {at: (states(whole, count + k, "scan"), tuple(axis for axis, _ in at)) for k, at in enumerate(found)}
+    parts = {at: states(whole, count + k, "scan") for k, at in enumerate(found)}
     changed: dict[Statement, Statement] = {}
     for y in readers:
         if not isinstance(y, States):
-            own = {k: parts[at] for k, at in _places(y, x, given).items()}
+            own = {k: Part(parts[at], at.axes, along) for k, (at, along) in _places(y, x, given).items()}
             changed[y] = reading(y, own, {z: z for z in operands(y)})
     # its other states are those of the recurrence that gives the parts, too
     now = {x.loop: whole, **{loop: _reading_parts(loop, x, z, parts, given) for loop, z in loops.items()}}
@@ -97,7 +113,7 @@ def _in_part(s: SSA, x: States) -> SSA:
 
 def _is_smaller(x: Statement, at: Places) -> bool:
     """Whether a part is smaller by more than a fixed factor."""
-    return any(not x.shape[axis].is_constant for axis, _ in at)
+    return not at.further and any(not x.shape[axis].is_constant for axis in at.axes)
 
 
 def _with_parts(x: States, found: Sequence[Places]) -> Loop:
@@ -114,48 +130,54 @@ def _with_parts(x: States, found: Sequence[Places]) -> Loop:
 def _part(whole: Statement, at: Places, now: Affine) -> Statement:
     """The part of a state at these places, which are functions of the time, and are of the axes after it."""
     places = [Index(i.name) for i in own_indices(whole)]
-    axes_now: dict[Atom, Affine] = {axis_index(axis): atom_affine(i) for axis, i in enumerate(places, 1)}
-    fixed = {places[axis - 1]: a.substitute({_TIME: now, **axes_now}) for axis, a in at}
+    along = [Index("a") for _ in at.further]
+    moved: dict[Atom, Affine] = {axis_index(k): atom_affine(i) for k, i in enumerate((*places, *along), 1)}
+    fixed = {places[axis - 1]: a.substitute({_TIME: now, **moved}) for axis, a in at.fixed}
     own = tuple(i for i in places if i not in fixed)
     shape = tuple(size for i, size in zip(places, whole.shape, strict=True) if i not in fixed)
     fresh = tuple(Index(i.name) for i in own)
     alike = (equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, fresh, strict=True))
     there = conjunction([*(equal(atom_affine(i), a) for i, a in fixed.items()), *alike])
-    return contraction(shape, fresh, [(whole, tuple(places))], {}, there)
+    return contraction((*at.further, *shape), (*along, *fresh), [(whole, tuple(places))], {}, there)
 
 
 def _reading_parts(
     loop: Loop,
     x: Statement,
     inside: Input,
-    parts: Mapping[Places, tuple[Statement, tuple[int, ...]]],
+    parts: Mapping[Places, Statement],
     given: Collection[IndexArray],
 ) -> Loop:
     """`loop`, which reads these parts of `x`, where it reads what is `inside`."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     v = frees.pop(x)
-    used = {at for y in step_ssa(loop.step).statements for at in _places(y, inside, given).values()}
-    own: dict[Places, tuple[Statement, tuple[int, ...]]] = {}
-    for at, (part, axes) in parts.items():
+    used = {at for y in step_ssa(loop.step).statements for at, _ in _places(y, inside, given).values()}
+    own: dict[Places, Statement] = {}
+    for at, part in parts.items():
         if at in used:
             frees[part] = Var(v.name, array(part.shape, R))
-            own[at] = (Input(frees[part], (), part.shape), axes)
-    return rebuilt(loop, frees, inside, lambda y: {k: own[at] for k, at in _places(y, inside, given).items()})
+            own[at] = Input(frees[part], (), part.shape)
+
+    def read(y: Statement) -> Parts:
+        return {k: Part(own[at], at.axes, along) for k, (at, along) in _places(y, inside, given).items()}
+
+    return rebuilt(loop, frees, inside, read)
 
 
-def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, Places]:
-    """For each operand of `y` that is `x`, on which axes it is read at functions of the time and of the other axes, and
-    at which; these may look up the arrays that are `given`."""
-    found: dict[int, Places] = {}
+def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, tuple[Places, tuple[Index, ...]]]:
+    """For each operand of `y` that is `x`, at which places it is read, which may look up the arrays that are `given`,
+    and the indices of `y` that are its further axes."""
+    found: dict[int, tuple[Places, tuple[Index, ...]]] = {}
     for k, z in enumerate(operands(y)):
         if z is x:
-            found[k] = ()
+            found[k] = Places(()), ()
             if isinstance(y, Contraction):
                 solved = inner_solution(y).values
                 time, *others = (solved.get(i, atom_affine(i)) for i in factor_indices(y)[k])
-                read = _Read(time, dict(enumerate(others, 1)), x.shape, given)
-                at = ((axis, read.at(axis, place)) for axis, place in read.others.items())
-                found[k] = tuple((axis, a) for axis, a in at if a is not None)
+                read = _Read(time, others, x.shape, {**own_ranges(y), **y.pattern.inner}, given)
+                at = [(axis, read.at(axis, place)) for axis, place in enumerate(others, 1)]
+                fixed = tuple((axis, a) for axis, a in at if a is not None)
+                found[k] = Places(fixed, tuple(map(read.ranges.__getitem__, read.further))), tuple(read.further)
     return found
 
 
@@ -163,12 +185,18 @@ class _Read:
     """How states over the time, of this shape, are read at a time and at places of the other axes."""
 
     def __init__(
-        self, time: Affine, others: Mapping[int, Affine], sizes: Sequence[Affine], given: Collection[IndexArray]
+        self,
+        time: Affine,
+        others: Sequence[Affine],
+        shape: Sequence[Affine],
+        ranges: Mapping[Index, Affine],
+        given: Collection[IndexArray],
     ) -> None:
-        self.time, self.others, self.given = time, others, given
-        self.sizes: dict[Index, Affine] = {_TIME: sizes[0], **{axis_index(k): sizes[k] for k in others}}
+        self.time, self.rank, self.ranges, self.given = time, len(shape), ranges, given
+        self.sizes = {_TIME: shape[0], **{axis_index(k): shape[k] for k in range(1, len(shape))}}
+        self.further: list[Index] = []
         self.moved: dict[Atom, Affine] = {}
-        """What the time and the other axes are, for which atoms of a place."""
+        """What the time and the axes are, for which atoms of a place."""
         atom = time.atoms[0] if len(time.terms) == 1 else None
         for a in time.atoms:
             if isinstance(a, Index) or (isinstance(a, Lookup) and not a.at):
@@ -178,7 +206,7 @@ class _Read:
             rest = time - atom_affine(atom) * by
             if not rest.indices and not rest.lookups:
                 self.moved[atom] = (atom_affine(_TIME) - rest) * by
-        for axis, place in others.items():
+        for axis, place in enumerate(others, 1):
             if len(place.terms) == 1 and isinstance(place.atoms[0], Index) and place is atom_affine(place.atoms[0]):
                 self.moved.setdefault(place.atoms[0], atom_affine(axis_index(axis)))
 
@@ -189,11 +217,18 @@ class _Read:
             rest = place - self.time * by
             if not rest.indices and not rest.lookups:
                 return atom_affine(_TIME) * by + rest
-        known = all(i in self.moved for i in place.free if isinstance(i, Index))
-        a = place.substitute(self.moved)
-        return a if known and axis_index(axis) not in a.free and self._is_there(a) else None
+        inside = [i for i in place.free if isinstance(i, Index) and i not in self.moved]
+        if inside and (not place.lookups or len(inside) > 1 or self.further):
+            return None
+        further: dict[Atom, Affine] = dict.fromkeys(inside, atom_affine(axis_index(self.rank)))
+        a = place.substitute({**self.moved, **further})
+        if axis_index(axis) in a.free or not self._is_there(a, {axis_index(self.rank): self.ranges[i] for i in inside}):
+            return None
+        self.moved.update(further)
+        self.further += inside
+        return a
 
-    def _is_there(self, a: Affine) -> bool:
+    def _is_there(self, a: Affine, further: Mapping[Index, Affine]) -> bool:
         """Whether what `a` looks up is data, and there at all times and places."""
         inside: list[Predicate] = []
         stack = list(a.lookups)
@@ -202,5 +237,5 @@ class _Read:
                 inside += [at_most(_ZERO, place), less(place, size)]
                 stack += place.lookups
         known = [q for x in stack for q in (at_most(_ZERO, atom_affine(x)), less(atom_affine(x), x.array.size))]
-        there = implies(conjunction([ranges_predicate(self.sizes), *known]), conjunction(inside))
+        there = implies(conjunction([ranges_predicate({**self.sizes, **further}), *known]), conjunction(inside))
         return there and all(x.array in self.given for x in stack)

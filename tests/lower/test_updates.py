@@ -1,0 +1,177 @@
+"""States of which steps change a few places: these are written, in gradients as well, and nothing reads the rest."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.language.affine import IndexArray
+from tensorlang.language.arguments import bind
+from tensorlang.language.types import shape
+from tensorlang.lower.arrays.check import why_not
+from tensorlang.lower.arrays.interpret import interpret
+from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.module import Source
+from tensorlang.lower.plan.recurrences import staged
+from tensorlang.lower.plan.stages import Turn
+from tests.support.traced import work
+
+LINE = "f(s0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) = let s = fold t:T with s = s0. gen i:n. {} in sum i:n. s[i]^2"
+TABLE = (
+    "f(s0: [n][d]R, v: [T][d]R, k: [T]idx(n), m: [T]idx(n)) = let s = fold t:T with s = s0. gen i:n, j:d. {} in "
+    "sum i:n, j:d. s[i, j]^2"
+)
+SQUARE = (
+    "f(s0: [n][n]R, v: [T][n]R, k: [T]idx(n), m: [T]idx(n)) = let s = fold t:T with s = s0. gen i:n, j:n. {} in "
+    "sum i:n, j:n. s[i, j]^2"
+)
+STEPS = {
+    "added at a place": LINE.format("s[i] + [i = k[t]] * v[t]"),
+    "what another place says is added": LINE.format("s[i] + [i = k[t]] * sin(v[t] * s[m[t]])"),
+    "put in a place": LINE.format("[i != k[t]] * s[i] + [i = k[t]] * sin(v[t] * s[k[t]])"),
+    "taken away": LINE.format("[i != k[t]] * s[i] - [i = m[t]] * s[m[t]] * v[t]"),
+    "at two places, which may be the same": LINE.format("s[i] + [i = k[t]] * s[m[t]] + [i = m[t]] * v[t] * s[k[t]]"),
+    "two places change what they have": LINE.format(
+        "[i != k[t] and i != m[t]] * s[i] + [i = k[t]] * v[t] * s[m[t]] + [i = m[t] and m[t] != k[t]] * s[k[t]]"
+    ),
+    "under a condition on data": LINE.format(
+        "[i = k[t] and m[t] = 0] * sin(v[t] * s[i]) + [not (i = k[t] and m[t] = 0)] * s[i]"
+    ),
+    "the place after that of the step before": LINE.format("s[i] + [0 < t and i = k[t - 1]] * sin(v[t] * s[k[t]])"),
+    "where the next step is, if there is one": LINE.format("s[i] + [t + 1 < T and i = k[t + 1]] * sin(v[t] * s[m[t]])"),
+    "a place that a number says": LINE.format("[0 < i] * s[i] + [i = 0] * sin(v[t] * s[0])"),
+    "beside a place": LINE.format("s[i] + [i = k[t]] * sin(v[t] * ([0 < k[t]] * s[k[t] - 1]))"),
+    "the greater of two": LINE.format("[i != k[t]] * s[i] + [i = k[t]] * max(s[k[t]], v[t] + s[m[t]])"),
+    "added to a row": TABLE.format("s[i, j] + [i = k[t]] * tanh(v[t, j] * s[m[t], j])"),
+    "a row without its first element": TABLE.format("s[i, j] + [i = k[t] and 0 < j] * v[t, j] * s[m[t], j - 1]"),
+    "a row is put in": TABLE.format("[i != k[t]] * s[i, j] + [i = k[t]] * tanh(v[t, j] * s[m[t], j])"),
+    "a row and a column": SQUARE.format("s[i, j] + [i = k[t]] * v[t, j] * s[m[t], j] - [j = m[t]] * s[i, k[t]]"),
+    "an element": SQUARE.format("s[i, j] + [i = k[t] and j = m[t]] * sin(v[t, i] * s[m[t], k[t]])"),
+    "an element is put in": SQUARE.format(
+        "[not (i = k[t] and j = m[t])] * s[i, j] + [i = k[t] and j = m[t]] * sin(v[t, i] * s[m[t], k[t]])"
+    ),
+    "the diagonal": SQUARE.format("s[i, j] + [i = j] * sin(v[t, i] * s[i, j])"),
+    "a column for which each row has another place": """
+        f(s0: [b][n]R, v: [T][b]R, k: [T][b]idx(n), m: [T][b]idx(n)) =
+          let s = fold t:T with s = s0. gen c:b, i:n. s[c, i] + [i = k[t, c]] * sin(v[t, c] * s[c, m[t, c]]) in
+          sum c:b, i:n. s[c, i]^2""",
+    "at several places, which may be the same": """
+        f(s0: [n][d]R, v: [T][q][d]R, k: [T][q]idx(n)) =
+          let s = fold t:T with s = s0.
+            gen i:n, j:d. s[i, j] + sum a:q. [i = k[t, a]] * tanh(v[t, a, j] * s[k[t, a], j]) in
+          sum i:n, j:d. s[i, j]^2""",
+    "two states": """
+        f(s0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) =
+          let s = fold t:T with s = (s0, 0).
+            (gen i:n. fst(s)[i] + [i = k[t]] * sin(v[t] * fst(s)[m[t]]), snd(s) + fst(s)[m[t]] * fst(s)[k[t]]) in
+          snd(s)""",
+    "a place that the step finds": LINE.format(
+        "s[i] + [i = k[t]] * s[m[t]] * v[t] + [i = m[t]] * (max j:2. s[m[t]] * j + v[t])"
+    ),
+}
+LARGE = sorted({*STEPS} - {"a row and a column", "an element", "an element is put in", "the diagonal"})
+"""Those of states with two axes have as many elements as their squares."""
+
+
+def arguments(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    number = lambda a: a.value({s: sizes[s.name] for s in a.sizes})
+    given: list[Any] = []
+    for p in f.params:
+        if isinstance(p, IndexArray):
+            given.append(rng.integers(0, max(number(p.size), 1), [number(a) for a in p.sizes]).astype(np.int32))
+        else:
+            given.append(rng.normal(size=[number(a) for a in shape(p.type)[0]]))
+    return given
+
+
+def is_right(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> None:
+    x = arguments(f, sizes, seed)
+    for g in (f, tl.grad(f)):
+        wanted = jax.tree.leaves(tl.evaluate(g, *x))
+        for a, b in zip(jax.tree.leaves(tl.lower(g)(*x)), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=str(g))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_steps_write_into_their_states_is_right(name: str) -> None:
+    f = tl.parse(STEPS[name])
+    with jax.enable_x64(True):
+        for n, steps in ((5, 6), (1, 3), (2, 4), (3, 1), (4, 0)):
+            is_right(f, {"n": n, "T": steps, "d": 2, "b": 3, "q": 4}, seed=n)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_array_programs_of_such_steps_mean_what_these_do(name: str) -> None:
+    for g in (tl.parse(STEPS[name]), tl.grad(tl.parse(STEPS[name]))):
+        for turn in (part for part in staged(tl.simplify(g)).parts if isinstance(part, Turn)):
+            program = Source(turn.step, in_step=True).program
+            assert why_not(program.definition, HELPERS) is None, str(program)
+            given = arguments(turn.step, SIZES)
+            bound = bind(turn.step, given, {})
+            told = {x: bound.sizes[s] for s, x in program.told.items()}
+            found, _ = interpret(program.definition, [bound.values[p] for p in turn.step.params], told)
+            for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(tl.evaluate(turn.step, *given)), strict=True):
+                np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-6, atol=1e-8)
+
+
+SIZES = {"n": 5, "T": 6, "d": 2, "b": 3, "q": 4, "window": 4}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_steps_take_what_they_change_and_not_their_states(name: str) -> None:
+    f = tl.parse(STEPS[name])
+    for g in (f, tl.grad(f)):
+        elements = [
+            work(tl.to_jax(g), *arguments(g, {"n": n, "T": steps, "d": 2, "b": 3, "q": 4})).elements
+            for n, steps in ((512, 32), (1024, 32), (512, 64), (1024, 64))
+        ]
+        assert elements[3] - elements[2] == elements[1] - elements[0], elements  # no part grows as n * T
+
+
+@pytest.mark.parametrize(
+    "name", ["put in a place", "two states", "at two places, which may be the same", "added to a row"]
+)
+def test_no_step_copies_its_state(name: str) -> None:
+    f = tl.parse(STEPS[name])
+    for g in (f, tl.grad(f)):
+        x = arguments(g, {"n": 1009, "T": 60, "d": 1, "b": 3, "q": 4})
+        code = jax.jit(tl.to_jax(g)).lower(*x).compile().as_text()
+        loops = "\n".join(part for part in re.split(r"\n(?=\S)", code) if not part.startswith("ENTRY"))
+        assert re.search(r"= \S+\[1009\S* dynamic-update-slice", loops)
+        assert not re.search(r"= \S+\[1009\S* copy\(", loops), code
+
+
+def test_explanations_say_what_is_written_into_the_state() -> None:
+    explained = tl.lower(tl.parse(STEPS["put in a place"])).explain()
+    assert "what changes is written into the state" in str(explained)
+    assert "what changes" not in str(tl.lower(tl.parse(LINE.format("s[i] * v[t]"))).explain())
+
+
+PLACES = ("i = k[t]", "i = m[t]", "i = n - 1 - k[t]", "i = t", "i = 0", "i = k[t] + 1")
+FURTHER = ("", "", " and 0 < t", " and m[t] < k[t]", " and i < 3", " and t + 1 < T")
+VALUES = ("v[t]", "s[m[t]]", "sin(v[t] * s[k[t]])", "s[m[t]] * s[k[t]]", "s[i]", "v[t] * s[n - 1 - m[t]]")
+KEPT = ("", "", "[i != {}] * ", "[i != {} and i != m[t]] * ", "[not (i = {} and 0 < t)] * ")
+
+
+def random_step(rng: random.Random) -> str:
+    kept = rng.choice(KEPT).format(rng.choice(("k[t]", "m[t]", "0", "n - 1")))
+    count = rng.randint(0 if kept else 1, 3)
+    terms = [f"[{rng.choice(PLACES)}{rng.choice(FURTHER)}] * {rng.choice(VALUES)}" for _ in range(count)]
+    return " ".join([f"{kept}s[i]", *(f"{rng.choice('+-')} {term}" for term in terms)])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_steps_that_write_are_right(seed: int) -> None:
+    rng = random.Random(seed)
+    body = random_step(rng)
+    f = tl.parse(LINE.format(body))
+    with jax.enable_x64(True):
+        for n, steps in ((4, 5), (1, 2), (6, 3)):
+            is_right(f, {"n": n, "T": steps}, seed)

@@ -82,7 +82,7 @@ class _Rewriting:
         for x in s.statements:
             self.builder.emit(x)
         self.active = active(s, wrt)
-        self.pending: dict[Statement, list[InnerProduct]] = {x: [] for x in self.active}
+        self.pending: dict[Statement, list[InnerProduct]] = {x: [] for x in s.statements if x in self.active}
         self.names = dict(s.names)
         self.zero_outside: dict[Statement, Predicate] = {}
         self.steps: list[Step] = []

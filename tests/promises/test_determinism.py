@@ -14,30 +14,38 @@ from typing import Any
 import pytest
 
 from benchmarks.programs import CASES
+from benchmarks.through_time import PROGRAMS
 from tests.support import ROOT
 
 NAMES = [case.name for case in CASES]
+THROUGH_TIME = [f"through time: {program.name}" for program in PROGRAMS]
 FEW = NAMES[::6]
 
 MADE = """
 import json, random, sys, threading
 import numpy as np
 import tensorlang as tl
-from benchmarks.programs import named
+from benchmarks.programs import CASES, named
+from benchmarks.through_time import PROGRAMS
 from tests.support.programs import random_function
 
 names, seeds, order, threads, run = json.loads(sys.argv[1])
+cases = {case.name for case in CASES}
+through_time = {f"through time: {program.name}": program.text for program in PROGRAMS}
 made = {}
 
 def make(name):
     if isinstance(name, int):
         f = random_function(random.Random(name))
         g = tl.adjoint(f) if f.variables else f
+    elif name in through_time:
+        f = tl.parse(through_time[name])
+        g = tl.grad(f)
     else:
         f, g = named(name).function, named(name).derived
     lowered = tl.lower(g)
     found = [str(f), str(g), lowered.source]
-    if run and not isinstance(name, int):
+    if run and name in cases:
         case = named(name)
         value = lowered(*case.arguments(case.odd))
         parts = value if isinstance(value, tuple) else (value,)
@@ -75,6 +83,12 @@ def differing(first: Any, *others: Any) -> list[str]:
 def test_derivatives_are_the_same_in_every_process() -> None:
     first = made(FEW, list(range(8)), hash_seed=0, order=0, threads=1)
     assert not differing(first, made(FEW, list(range(8)), hash_seed=4711, order=1, threads=3))
+
+
+@pytest.mark.slow
+def test_derivatives_of_recurrences_are_the_same_in_every_process() -> None:
+    first = made(THROUGH_TIME, [], hash_seed=0, order=0, threads=1)
+    assert not differing(first, *(made(THROUGH_TIME, [], seed, order=seed, threads=seed) for seed in (1, 2, 3)))
 
 
 @pytest.mark.slow

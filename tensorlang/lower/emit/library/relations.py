@@ -78,6 +78,8 @@ def _flat_places(at, shape, size):
 
 def _put_in(x, value, *at):
     """x with the value in that place, if x has it; of several, no two are the same."""
+    if x.size == 0:
+        return x
     return x.at[at].set(value, mode="drop", unique_indices=True, wrap_negative_indices=False)
 
 
@@ -90,7 +92,9 @@ def _add_to_all(x, values, *at):
     if 4 * values.size >= x.size:
         return x + _add_at(values, at, shape)
     values, at, size = _listed(values, at, shape)
-    if values.size == 0 or size >= 2**31:
+    if x.size == 0 or values.size == 0:
+        return x
+    if size >= 2**31:
         return x.at[at].add(values, mode="drop", wrap_negative_indices=False)
 
     def in_order(x, values, *at):

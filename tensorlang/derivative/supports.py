@@ -60,9 +60,9 @@ def guesses(
         found.append({k: _given(p, there) for k, p in step(found[-1]).items()})
         if any(_conditions(p) > _LARGEST for p in found[-1].values()):
             return
-        if j == _SETTLED and _elements(found[-1]) > _elements(found[-2]):
+        if (j == _SETTLED and _has_more(found[-1], found[-2])) or (j == 2 and _grows(found)):
             return  # each step looks further elements up
-        if j <= _SETTLED:
+        if j <= _SETTLED and not (j == 1 and _has_more(found[1], first)):  # then the next one tells sooner
             yield _periodic(found, 1, 1, gone) if j == 1 else _periodic([first, found[-1]], 1, 1, gone)
         for p in range(1, len(found)):
             if same(found[-1 - p], found[-1]):
@@ -79,9 +79,18 @@ def guesses(
             yield _union(begun)
 
 
-def _elements(family: Family) -> int:
-    """How many elements of index arrays the conditions of `family` look up."""
-    return len({x for p in family.values() for x in lookups(p)})
+def _has_more(p: Family, q: Family) -> bool:
+    """Whether the conditions of `p` look up more elements of index arrays than those of `q`."""
+    return _elements(*p.values()) > _elements(*q.values())
+
+
+def _grows(three: list[Family]) -> bool:
+    """Whether the support of one state looks up more elements in each of three families than in the one before."""
+    return any(_elements(three[0][k]) < _elements(three[1][k]) < _elements(three[2][k]) for k in three[0])
+
+
+def _elements(*several: Predicate) -> int:
+    return len({x for p in several for x in lookups(p)})
 
 
 def _conditions(p: Predicate) -> int:

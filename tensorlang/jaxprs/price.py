@@ -15,9 +15,11 @@ import jax
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, moving, needed, read
 from tensorlang.jaxprs.importer import Program, array_of
 from tensorlang.jaxprs.work import Work, program_cost, work
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.pipeline import adjoint
 from tensorlang.transforms.primitive import written_out
-from tensorlang.transforms.to_jax import to_jax
+from tensorlang.transforms.recurrences import cotangents
+from tensorlang.transforms.to_jax import program_of, to_jax
 
 Run = Callable[..., list[Any]]
 
@@ -108,6 +110,10 @@ def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any]) -> Work:
 def derived_work(program: Program, wanted: Sequence[Any]) -> int:
     """The cost of the program's adjoint by `wanted`, with inputs and outputs; relations count as full."""
     by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
-    f = program.function
-    derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
+    f, names = program.function, [by_var[v] for v in wanted if v in by_var]
+    if has_recurrences(f):  # what JAX will ask for, which takes long to derive
+        whole = program_of(f)
+        derived = cotangents(whole, tuple(k for k, p in enumerate(whole.params) if p.name in names)).function
+    else:
+        derived = adjoint(f, tuple(names))
     return program_cost(derived, {}) + traffic(program.flat, wanted)

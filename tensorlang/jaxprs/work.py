@@ -15,6 +15,7 @@ from jax.extend import core
 
 from tensorlang.cost.cost import cost
 from tensorlang.errors import CountingError, TensorlangError
+from tensorlang.jaxprs.carried import copied
 from tensorlang.language.affine import Atom, Size, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Var, bracket
@@ -43,12 +44,13 @@ Line = tuple[str, int]
 @dataclass
 class Work:
     """Operations and written elements, and the primitives that they are of, for each line; and in all the operations of
-    products, and the equations."""
+    products, the numbers of states that steps copy, and the equations."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
     primitives: dict[Line, Counter[str]] = field(default_factory=dict)
     products: int = 0
+    copied: int = 0
     equations: int = 0
 
     @property
@@ -78,6 +80,7 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
         found.equations += 1
         inner = list(inner_jaxprs(equation))
         if inner:
+            found.copied += copied(equation) * times * runs(equation)
             for part in inner:
                 work(part.eqns, times * runs(equation), found)
             continue

@@ -62,8 +62,14 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
 
 @once
+def program_of(f: Function) -> Program:
+    """The flat program that JAX runs, maps and differentiates for `f`."""
+    return Program(flat(with_rule(f)))
+
+
+@once
 def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[..., Any]:
-    program = Program(flat(with_rule(f)))
+    program = program_of(f)
     params = {p.name: p for p in f.params}
     recurrent = has_recurrences(with_rule(f))
 

@@ -44,7 +44,7 @@ from tensorlang.sets.isl import implies, is_empty
 MOST_PIECES = 4
 """Values that are put together of more pieces get a name."""
 
-How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "permutation"]
+How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "inside", "permutation"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Source:
 
     "given": it is the array; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
     integers brought into 0 .. size - 1; "drop": integers that are `size` where they are outside of that;
-    "permutation": the order that sorts it along its axis `size`. `promised` are integers that are assumed in range.
+    "inside": 1 where they are not; "permutation": the order that sorts it along its axis `size`. `promised` are integers that are assumed in range.
     """
 
     var: Any
@@ -460,6 +460,15 @@ class Builder:
                 self.assume(f"{hint} is in its range, 0 .. {size} - 1")
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),)))
 
+    def inside(self, datum: Datum, size: Affine) -> Predicate:
+        """That the element is one of 0 to size - 1."""
+        key = (datum.var, size, "inside")
+        if key not in self._made:
+            sizes = extents(plain(datum.var.aval.shape)) or (constant(1),)
+            made = IndexArray(self.name("inside"), sizes, constant(2))
+            self._made[key] = self.parameter(made, Source(datum.var, "inside", size))
+        return equal(atom_affine(Lookup(self._made[key], datum.at or (constant(0),))), constant(1))
+
     def placed(
         self, cases: list[Case], size: Affine, drop: bool, assume: str | None = None
     ) -> list[tuple[Predicate, Affine]]:
@@ -470,8 +479,10 @@ class Builder:
         found: list[tuple[Predicate, Affine]] = []
         for p, a in self.possible(cases):
             if isinstance(a, Datum):
-                e = self.element(a, size, drop, assume is not None)
-                inside = less(e, size)
+                # steps read where they write: with one array of places that is seen to be the same place
+                in_step = drop and self._depth > 0 and (self.exact or a.var not in self.hints)
+                e = self.element(a, size, drop and not in_step, assume is not None)
+                inside = self.inside(a, size) if in_step else less(e, size)
                 if assume is not None and (self.exact or a.var not in self.hints):
                     self.assume(assume)
                 found.append((p if self.holds(inside) else conjunction([p, inside]), e))

@@ -61,6 +61,9 @@ def array_of(source: Source, x: Any, dtype: Any) -> Any:
         case "drop":
             x = x.reshape(x.shape or (1,))
             return jnp.where((x >= 0) & (x < size), x, size).astype(jnp.int32)
+        case "inside":
+            x = x.reshape(x.shape or (1,))
+            return ((x >= 0) & (x < size)).astype(jnp.int32)
         case "permutation":
             return jnp.argsort(x, axis=size, stable=True).astype(jnp.int32)
     return x

@@ -75,9 +75,6 @@ takes to trace and compile it."""
 FIRST_STEPS = 50_000
 """The steps besides: about as long as JAX takes for the least gradient."""
 
-LOOPED = 4
-"""So many times as long a step of work takes where programs have loops."""
-
 OPERATIONS = 500
 """So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run often."""
 
@@ -324,7 +321,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left(program) if isinstance(program, str) else Region(own, sub, program, None)
     try:
         looped = any(e.primitive.name == "scan" for e in sub.equations)
-        most = FIRST_STEPS + STEPS * spent.equations // (LOOPED if looped else 1) + spent.total // OPERATIONS
+        most = FIRST_STEPS + STEPS * spent.equations + (spent.total + copies) // OPERATIONS
         with nullcontext() if ours else limits(steps=most):
             program = _program(sub)
             if isinstance(program, str):

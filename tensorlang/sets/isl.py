@@ -48,7 +48,7 @@ DIM = islpy.dim_type
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
 _OPERATIONS = (2_000, 60_000)
 """A question gets the first number of isl's operations, and where these don't do, the second, from the start."""
-_STEPS = (100, 20)
+_STEPS = (400, 2)
 """What a question takes of the budget of work, and for each operation that it was given for the second time."""
 _HUGE = 2**40
 _CANDIDATES = 20

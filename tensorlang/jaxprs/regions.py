@@ -68,11 +68,11 @@ loops as far as that holds of their bodies."""
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
 
-STEPS = 4000
+STEPS = 3000
 """The steps of work that a region may take to be derived for each equation of JAX's gradient: about as long as JAX
 takes to trace and compile it."""
 
-FIRST_STEPS = 50_000
+FIRST_STEPS = 40_000
 """The steps besides: about as long as JAX takes for the least gradient."""
 
 OPERATIONS = 500

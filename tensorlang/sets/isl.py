@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import islpy
 
 from tensorlang.budget import spend
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -33,6 +33,9 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
+    less,
+    lookups,
+    within,
 )
 from tensorlang.memory import cached
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
@@ -167,10 +170,26 @@ def _implies(p: Predicate, q: Predicate) -> bool:
     encoder = Encoder(marks=needs_data(q))
     try:
         small, large = encoder.formula(p), encoder.formula(q, ranged=False)
+        if isinstance(q, Or):  # of what is there one case holds, as of an element below 2 that is 0 or 1
+            small = both_of(small, encoder.formula(conjunction(within(x, n) for x, n in _there(p, q))))
         small = both_of(small, encoder.surroundings())
         return _subset(len(encoder.free), encoder.bound, small, large)
     except TooHard:
         return False
+
+
+def _there(p: Predicate, q: Predicate) -> list[tuple[Affine, Affine]]:
+    """The elements of index arrays that `q` compares and `p` does not, which are there wherever `p` holds, and below
+    what they are."""
+    known = asked(p)
+    return [
+        (atom_affine(x), x.array.size)
+        for x in lookups(q)
+        if x.array not in known
+        and not x.array.partial
+        and implies(p, less(constant(0), x.array.size))
+        and all(implies(p, within(a, n)) for a, n in zip(x.at, x.array.sizes, strict=True))
+    ]
 
 
 def _implies_comparison(p: Predicate, q: NonNegative | Equal) -> bool:

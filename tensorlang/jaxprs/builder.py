@@ -52,8 +52,9 @@ class Source:
     """How the array of a parameter is made of what JAX computes for the variable `var`.
 
     "given": it is the array; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
-    integers brought into 0 .. size - 1; "drop": integers that are `size` where they are outside of that;
-    "inside": 1 where they are not; "permutation": the order that sorts it along its axis `size`. `promised` are integers that are assumed in range.
+    integers brought into 0 .. size - 1; "drop": integers that are `size` where they are outside of that; "inside": 1
+    where they are not, else 0; "permutation": the order that sorts it along its axis `size`. `promised` are integers
+    that are assumed in range.
     """
 
     var: Any

@@ -71,6 +71,13 @@ STEPS = {
           let s = fold t:T with s = (s0, 0).
             (gen i:n. fst(s)[i] + [i = k[t]] * sin(v[t] * fst(s)[m[t]]), snd(s) + fst(s)[m[t]] * fst(s)[k[t]]) in
           snd(s)""",
+    "two states that change what the other one says": """
+        f(s0: [n][d]R, r0: [n][d]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) =
+          let s = fold t:T with s = s0, r = r0.
+            let e = v[t] - sum j:d. s[k[t], j] * r[m[t], j] in
+            (gen i:n, j:d. s[i, j] + [i = k[t]] * (0.1 * e * r[m[t], j] + sin(s[k[t], j])),
+             gen i:n, j:d. [i != m[t]] * r[i, j] + [i = m[t]] * (0.1 * e * s[k[t], j] + sin(r[m[t], j]))) in
+          sum i:n, j:d. fst(s)[i, j] * snd(s)[i, j]""",
     "a place that the step finds": LINE.format(
         "s[i] + [i = k[t]] * s[m[t]] * v[t] + [i = m[t]] * (max j:2. s[m[t]] * j + v[t])"
     ),
@@ -160,18 +167,31 @@ VALUES = ("v[t]", "s[m[t]]", "sin(v[t] * s[k[t]])", "s[m[t]] * s[k[t]]", "s[i]",
 KEPT = ("", "", "[i != {}] * ", "[i != {} and i != m[t]] * ", "[not (i = {} and 0 < t)] * ")
 
 
-def random_step(rng: random.Random) -> str:
+def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
+    """What changes in `state`, made of that and of another one."""
     kept = rng.choice(KEPT).format(rng.choice(("k[t]", "m[t]", "0", "n - 1")))
     count = rng.randint(0 if kept else 1, 3)
-    terms = [f"[{rng.choice(PLACES)}{rng.choice(FURTHER)}] * {rng.choice(VALUES)}" for _ in range(count)]
-    return " ".join([f"{kept}s[i]", *(f"{rng.choice('+-')} {term}" for term in terms)])
+    terms = []
+    for _ in range(count):
+        value = rng.choice(VALUES).replace("s[", f"{rng.choice((state, other))}[")
+        terms.append(f"[{rng.choice(PLACES)}{rng.choice(FURTHER)}] * {value}")
+    return " ".join([f"{kept}{state}[i]", *(f"{rng.choice('+-')} {term}" for term in terms)])
+
+
+def random_text(rng: random.Random) -> str:
+    """A program of one state, or of two of which each changes what the other one says."""
+    if rng.random() < 0.5:
+        return LINE.format(random_step(rng))
+    return (
+        "f(s0: [n]R, r0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) = let s = fold t:T with s = s0, r = r0. "
+        f"(gen i:n. {random_step(rng, 's', 'r')}, gen i:n. {random_step(rng, 'r', 's')}) in "
+        "sum i:n. fst(s)[i] * snd(s)[i]"
+    )
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_steps_that_write_are_right(seed: int) -> None:
-    rng = random.Random(seed)
-    body = random_step(rng)
-    f = tl.parse(LINE.format(body))
+    f = tl.parse(random_text(random.Random(seed)))
     with jax.enable_x64(True):
         for n, steps in ((4, 5), (1, 2), (6, 3)):
             is_right(f, {"n": n, "T": steps}, seed)

@@ -31,7 +31,7 @@ from tensorlang.lower.arrays.accesses import EVERY, positions
 from tensorlang.lower.arrays.brackets import bounded_index, solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Node, Return, names_in
+from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Node, Statement, names_in
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.undecided import has_elements
@@ -198,29 +198,36 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
     which it would keep a copy of the state. The first `head` statements are about shapes and dtypes alone.
     """
     read = Counter(name for node in body.nodes() for name in names_in(node))
-    writes = {s: s.names[0] for s in body.statements if isinstance(s, Assign) and is_write(s) and not read[s.names[0]]}
-    if not writes:
-        return
-    body.statements = [s for s in body.statements if s not in writes]
-    changed = {name for s in writes for name in names_in(_state(s.value))}
-    for s in body.statements[head:]:
-        if isinstance(s, Assign | Define) and not changed.isdisjoint(_read(Block([s]))):
-            changed.update(s.names if isinstance(s, Assign) else [s.name])
-    taken = {name for s in body.walk() for name in (s.names if isinstance(s, Assign) else ())}
-    late: dict[Node, str] = {Name(x): x for x in results if x in changed and x not in writes.values()}
-    for s in writes:
+    assigned = Counter(name for s in body.walk() if isinstance(s, Assign) for name in s.names)
+    writes: dict[str, Node] = {}
+    others: list[Statement] = []
+    for s in body.statements:
+        if not isinstance(s, Assign) or not is_write(s) or read[s.names[0]]:
+            others.append(s)
+            continue
+        moved: dict[Node, Node] = {}
         for part in _arguments(s.value):
-            if not changed.isdisjoint(_read(Block([Return(part)]))):
-                late.setdefault(part, part.name if isinstance(part, Name) else _unused(fresh, taken))
+            if any(assigned[name] > 1 for name in _read(part)):  # it may be something else later
+                name = next(name for name in iter(lambda: fresh("new"), "") if name not in assigned)
+                others.append(Assign((name,), part))
+                moved[part] = Name(name)
+        writes[s.names[0]] = _with_arguments(s.value, moved)
+    changed = {name for value in writes.values() for name in names_in(_state(value))}
+    for s in others[head:] if writes else ():
+        if isinstance(s, Assign | Define) and not changed.isdisjoint(_read(*Block([s]).nodes())):
+            changed.update(s.names if isinstance(s, Assign) else [s.name])
+    late: dict[Node, str] = {Name(x): x for x in results if x in changed and x not in writes}
+    for value in writes.values():
+        for part in _arguments(value):
+            if not changed.isdisjoint(_read(part)):
+                late.setdefault(part, part.name if isinstance(part, Name) else fresh("new"))
+    body.statements = others
     if len(late) > 1:
         body.blank()
         body.unpack(list(late.values()), apply("_all_first", *late))
-    for s, name in writes.items():
-        body.assign(name, _with_arguments(s.value, late) if len(late) > 1 else s.value)
-
-
-def _unused(fresh: Callable[[str], str], taken: Collection[str]) -> str:
-    return next(name for name in iter(lambda: fresh("t"), "") if name not in taken)
+        writes = {x: _with_arguments(value, {part: Name(y) for part, y in late.items()}) for x, value in writes.items()}
+    for x, value in writes.items():
+        body.assign(x, value)
 
 
 def is_write(s: Assign) -> bool:
@@ -228,8 +235,8 @@ def is_write(s: Assign) -> bool:
     return isinstance(s.value, Apply) and s.value.operation in _WRITES
 
 
-def _read(block: Block) -> set[str]:
-    return {name for node in block.nodes() for name in names_in(node)}
+def _read(*nodes: Node) -> set[str]:
+    return {name for whole in nodes for node in whole.walk() for name in names_in(node)}
 
 
 def _state(node: Node) -> Node:
@@ -248,9 +255,9 @@ def _arguments(node: Node) -> list[Node]:
     return found
 
 
-def _with_arguments(node: Node, names: Mapping[Node, str]) -> Node:
-    """The writes of what has these names instead."""
+def _with_arguments(node: Node, moved: Mapping[Node, Node]) -> Node:
+    """The writes of other values, or in other places."""
     if not isinstance(node, Apply) or node.operation not in _WRITES:
         return node
     of, *own = node.arguments
-    return apply(node.operation, _with_arguments(of, names), *(Name(names[x]) if x in names else x for x in own))
+    return apply(node.operation, _with_arguments(of, moved), *(moved.get(part, part) for part in own))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
-from itertools import combinations
 
 from tensorlang.language.grammar import (
     Access,
@@ -19,7 +18,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, substitute
+from tensorlang.language.predicates import Or, Predicate, conjunction
 from tensorlang.language.types import R
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
@@ -34,11 +33,9 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.undecided import MOST_PARTS, exclude_one_another
 from tensorlang.lower.arrays.values import Axes, Value, compared, instead, plus, turned, where
 from tensorlang.recursion import Deep, call
-from tensorlang.sets.solve import simplify_in
-
-_MOST_PARTS = 6
 
 
 class Compiler:
@@ -81,7 +78,7 @@ class Compiler:
             case Bracket(_, Sum()) | Sum():
                 v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
-                if isinstance(p, Or) and a.type is R and _exclude_one_another(scope, p.parts):
+                if isinstance(p, Or) and a.type is R and exclude_one_another(scope, p.parts):
                     pieces = yield from call(assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared))
                     if pieces is not None:
                         return pieces
@@ -111,11 +108,11 @@ class Compiler:
             part = stack.pop()
             if isinstance(part, Add):
                 stack += [part.left, part.right]
-            elif isinstance(part, Bracket) and len(others) < _MOST_PARTS:
+            elif isinstance(part, Bracket) and len(others) < MOST_PARTS:
                 others.append(part.pred)
             else:
                 return False
-        return all(_exclude_one_another(scope, (p, e.right.pred)) for p in others)
+        return all(exclude_one_another(scope, (p, e.right.pred)) for p in others)
 
     def _apart(self, e: Add, scope: Scope) -> Deep[Value]:
         """The value of a sum whose last term is nowhere where one of the others is: no addition, but a selection if
@@ -154,10 +151,3 @@ def _alternatives(parts: Sequence[Predicate], e: Expr) -> Add:
     """[p or q] * e as [p]*e + [q]*e, for predicates that exclude one another."""
     first, second, *others = (Bracket(p, e) for p in parts)
     return reduce(lambda total, term: Add(total, term, 1), others, Add(first, second, 1))
-
-
-def _exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:
-    """Whether no two of these few predicates hold at once."""
-    ranges = {i: r.stop for i, r in scope.domain.items()}
-    pairs = combinations(parts, 2) if len(parts) <= _MOST_PARTS else [(TRUE, TRUE)]
-    return all(simplify_in(conjunction([substitute(q, scope.env) for q in pair]), ranges) is FALSE for pair in pairs)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, constant
-from tensorlang.language.predicates import Exists, NonNegative, Or, Predicate, Related, lookups
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    conjunction,
+    lookups,
+    substitute,
+)
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.scope import Scope
+from tensorlang.sets.solve import simplify_in
+
+MOST_PARTS = 6
+"""Predicates beyond which it is not asked whether they exclude one another."""
 
 
 def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
@@ -25,6 +41,13 @@ def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[No
     """What must hold of sizes, and is not known to, for what was looked up to be there."""
     arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.possibly_empty)
     return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
+
+
+def exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:
+    """Whether no two of these few predicates hold at once."""
+    ranges = {i: r.stop for i, r in scope.domain.items()}
+    pairs = combinations(parts, 2) if len(parts) <= MOST_PARTS else [(TRUE, TRUE)]
+    return all(simplify_in(conjunction([substitute(q, scope.env) for q in pair]), ranges) is FALSE for pair in pairs)
 
 
 def _is_certain(ctx: Context, q: Predicate) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Access, Add, Bracket, Expr, Sum, bracket, sums
 from tensorlang.language.predicates import (
+    TRUE,
     Equal,
     NonNegative,
     Or,
@@ -24,6 +25,7 @@ from tensorlang.language.predicates import (
     at_most,
     conjunction,
     conjuncts,
+    disjunction,
     equal,
     substitute,
 )
@@ -34,10 +36,11 @@ from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Node, Statement, names_in
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
-from tensorlang.lower.arrays.undecided import has_elements
+from tensorlang.lower.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, apply, negated
 from tensorlang.lower.plan.dependence import Key, read_by
 from tensorlang.recursion import Deep, call
+from tensorlang.sets.solve import simplify_in
 
 _WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
 
@@ -67,19 +70,21 @@ def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Dee
     """The array of `e`, if it is one of the `states` that changes at some places: what `e` is there is put there."""
     terms = _terms(scope, e)
     bases = [term for term in terms if _is_state(ctx, scope, term, states)]
-    if len(bases) != 1:
+    state = {term.body for term in bases}
+    kept = [conjunction(undecided_conditions(ctx, scope, term.parts)) for term in bases]
+    if len(state) != 1 or not exclude_one_another(scope, kept):
         return None
-    (base,) = bases
-    others = [term for term in terms if term is not base]
-    found = [*(_places(ctx, scope, _kept_from(scope, q)) for q in base.parts)]
+    others = [term for term in terms if term not in bases]
+    where = simplify_in(disjunction(kept), {i: r.stop for i, r in scope.domain.items()})
+    found = [_places(ctx, scope, _kept_from(scope, q)) for q in conjuncts(where)]
     found += [_places(ctx, scope, term.parts, term.summed) for term in others]
     places = {tuple(at.pins.items()): at for at in found if at is not None}
     if not places or None in found:
         return None
-    node: Node = Name(ctx.held_by(base.body)[0].name)
+    node: Node = Name(ctx.held_by(state.pop())[0].name)
     if any(s in at.along for at in places.values() for term in others for s in term.summed):
         (term, *more), (at, *_) = others, places.values()
-        if more or base.parts:
+        if more or where is not TRUE:
             return None
         inner = _scope(ctx, scope, at, term.summed)
         own = bracket(conjunction(term.parts), term.body)
@@ -142,11 +147,13 @@ def _places(
 ) -> _Places | None:
     """Where `parts` may hold, if equalities among them say what some axes are, in terms of the others."""
     pins: dict[Atom, Affine] = {}
+    extents = {r.extent for r in scope.domain.values()}
     for q in parts:
         a = q.difference.substitute(pins) if isinstance(q, Equal) else ZERO
         values = {i: solved(a, i) for i in scope.domain if i not in pins and abs(a.coefficient(i)) == 1}
         own = [i for i, value in values.items() if i not in value.free]
-        if own and not has_elements(ctx, scope, a.lookups):
+        # where there was nothing to be chosen, the state has no elements either
+        if own and all(missing.value + 1 in extents for missing in has_elements(ctx, scope, a.lookups)):
             i = min(own, key=lambda i: len(scope.axes(values[i])))
             pins = {j: b.substitute({i: values[i]}) for j, b in pins.items()} | {i: values[i]}
     read = {atom for a in pins.values() for atom in a.free}

@@ -76,6 +76,7 @@ class Recurrent:
         self.name = self._names.fresh_global(f.name)
         self.orders: dict[Relation, tuple[tuple[int, ...], ...]] = {}
         self._exact, self._strict, self._store = exact, strict, store
+        self._in_step = names is not None
         self._kept: dict[Var, tuple[str, int, int]] = {}
         self._function = f
         self._body = Block()
@@ -87,8 +88,8 @@ class Recurrent:
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
         # what is in a step is small, so less is gained by windows than lost, and reads what need not be finite
-        whole = names is None
-        for part in (parts or staged(f, windows=whole, strict=strict or not whole, store=store)).parts:
+        inside = self._in_step
+        for part in (parts or staged(f, windows=not inside, strict=strict or inside, store=store)).parts:
             match part:
                 case Stage():
                     self._stage(part)
@@ -127,7 +128,7 @@ class Recurrent:
 
     def _staged(self, stage: Stage) -> Made:
         """The source of a stage, whose definitions are listed."""
-        return self._made(stage.function)
+        return self._made(stage.function, self._in_step)
 
     def _made(self, f: Function, in_step: bool = False) -> Source | Recurrent:
         """The source of a part, whose definitions are listed."""

@@ -46,6 +46,7 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    States,
     Step,
     Whole,
     live,
@@ -79,9 +80,10 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
     """`s`, of which less is stored for all times by recurrences that keep of their steps what `store` says."""
-    d = apart(s)
-    if not any(isinstance(loop, Loop) for loop in d.loops):
+    if not any(isinstance(x, States) for x in s.statements):
         return s
+    s = tidy_recurrences(s)  # those that read a part of what another one gives read nothing of the rest
+    d = apart(s)
     # in the core language sums are of two terms, and a recurrence in a step reads all parts of its state or none
     s = d.joined(assemble(d.s), lambda step: with_outputs(step, assemble(tidy_recurrences(step_ssa(step)))))
     d = apart(s)

@@ -15,7 +15,7 @@ from tensorlang.jaxprs.flatten import flatten
 from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
 from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
-from tensorlang.jaxprs.work import Work, work
+from tensorlang.jaxprs.work import COPIES, Work, work
 from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
@@ -183,13 +183,13 @@ def _taken(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> _Ta
     closed = jax.make_jaxpr(fun)(*shapes)
     active = [k in wanted for k, x in enumerate(shapes) for _ in jax.tree.leaves(x)]
     gradient = flatten(jax.make_jaxpr(jax.grad(fun, wanted))(*shapes), lambda equation: True)
-    return _Taken(plan(closed, active), work(gradient.equations), work(closed.jaxpr.eqns).total)
+    return _Taken(plan(closed, active), work(gradient.equations, copies=True), work(closed.jaxpr.eqns).total)
 
 
 def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> float:
-    """XLA's operations for JAX's gradient by those for the derived one, with inputs and outputs."""
+    """XLA's operations for JAX's gradient by those for the derived one, with copies, inputs and outputs."""
     theirs, ours = (
-        counted.operations + (counted.inputs + counted.outputs) // 4
+        counted.operations + counted.copied // COPIES + (counted.inputs + counted.outputs) // 4
         for counted in (count(jax.grad(f, wanted), *shapes) for f in (fun, rewritten(fun, wanted)))
     )
     return theirs / ours

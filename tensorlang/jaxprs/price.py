@@ -54,7 +54,7 @@ def traffic(sub: Flat, wanted: Sequence[Any]) -> int:
 
 def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
     """The work of JAX's gradient of these equations by `wanted`."""
-    return _work_of_gradient(as_function(sub), sub, wanted)
+    return _work_of_gradient(as_function(sub), sub, wanted, copies=True)
 
 
 def derivable(sub: Flat, wanted: Sequence[Any]) -> list[Any]:
@@ -86,7 +86,7 @@ def code_work(program: Program, wanted: Sequence[Any]) -> Work:
     return _work_of_gradient(at, sub, wanted)
 
 
-def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any]) -> Work:
+def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False) -> Work:
     """The work that depends on what is given, as all else is known when it is compiled; equations are counted all."""
     places = [sub.inputs.index(v) for v in wanted]
 
@@ -102,7 +102,7 @@ def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any]) -> Work:
     closed = jax.make_jaxpr(pulled)([v.aval for v in sub.inputs], [v.aval for v in sub.outputs])
     flat = flatten(written_out(closed), lambda equation: True)
     moved = moving(flat)
-    found = work(moved)
+    found = work(moved, copies=copies)
     found.equations += len(flat.equations) - len(moved)
     return found
 

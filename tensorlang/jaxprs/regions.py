@@ -35,9 +35,6 @@ GAIN = 1.25
 PRODUCTS = 4
 """So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
 
-COPIES = 4
-"""So many numbers that a step copies take the time of an operation."""
-
 LEAST = 5000
 """A region saves at least this many operations."""
 
@@ -304,9 +301,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
                 return left(f"JAX has no gradient of it: {(str(error).splitlines() or [type(error).__name__])[0]}")
             spent = gradient_work(sub, wanted)
         traffic = traffic_of(sub, wanted)
-        copies = spent.copied // COPIES
-        jax_work = spent.total + copies + traffic
-        by_weight = weighed(spent) + copies + traffic
+        jax_work = spent.total + traffic
+        by_weight = weighed(spent) + traffic
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
@@ -321,14 +317,14 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left(program) if isinstance(program, str) else Region(own, sub, program, None)
     try:
         looped = any(e.primitive.name == "scan" for e in sub.equations)
-        most = FIRST_STEPS + STEPS * spent.equations + (spent.total + copies) // OPERATIONS
+        most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
         with nullcontext() if ours else limits(steps=most):
             program = _program(sub)
             if isinstance(program, str):
                 return left(program)
             # code is slower or faster than its operations: sums in order have fewer, outer products leave loops, and
             # steps write into their states without a copy
-            leaving = spent.outer_products + copies
+            leaving = spent.outer_products + spent.copied
             in_code = _sums_in_order(program.function) or (looped and by_weight >= gain * (by_weight - leaving))
             if not in_code and _is_as_cheap(program, gain):
                 return Region(own, sub, program, _AS_CHEAP, jax_work)

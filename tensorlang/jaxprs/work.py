@@ -36,6 +36,9 @@ FREE = MOVES | {"neg"}
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
 """Primitives that are linear in each of two arrays, and may add up products."""
 
+COPIES = 4
+"""So many numbers that a step copies take the time of an operation."""
+
 _LARGEST_DATA = 1 << 24
 
 Line = tuple[str, int]
@@ -44,7 +47,7 @@ Line = tuple[str, int]
 @dataclass
 class Work:
     """Operations and written elements, and the primitives that they are of, for each line; and in all the operations of
-    products, the numbers of states that steps copy, and the equations."""
+    products, those that copies of states amount to, and the equations."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
@@ -69,8 +72,9 @@ class Work:
         return sum(self.written.values())
 
 
-def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) -> Work:
-    """The work of `equations`, whose shapes are numbers, with that of loops and calls.
+def work(equations: Iterable[Any], times: int = 1, found: Work | None = None, copies: bool = False) -> Work:
+    """The work of `equations`, whose shapes are numbers, with that of loops and calls; if it is a gradient of JAX's,
+    with `copies` of the states of loops.
 
     A loop of data's length counts once.
     """
@@ -79,13 +83,16 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     for equation in equations:
         found.equations += 1
         inner = list(inner_jaxprs(equation))
-        if inner:
-            found.copied += copied(equation) * times * runs(equation)
-            for part in inner:
-                work(part.eqns, times * runs(equation), found)
-            continue
         frame = source_info_util.user_frame(equation.source_info.traceback)
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)
+        if inner:
+            if copies and (spent := copied(equation) * times * runs(equation) // COPIES):
+                found.copied += spent
+                found.operations[line] += spent
+                found.primitives.setdefault(line, Counter())["copies of a loop's state"] += spent
+            for part in inner:
+                work(part.eqns, times * runs(equation), found, copies)
+            continue
         spent = operations(equation) * times
         if equation.primitive.name in ("scatter-add", "dynamic_update_slice"):
             scattered.update(equation.outvars)

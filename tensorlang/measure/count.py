@@ -71,14 +71,16 @@ _FREE_CALLS = {'"TopK"', '"AllocateBuffer"', '"SliceToDynamic"', '"PadToStatic"'
 class Count:
     """What one run does: operations; bytes that its instructions read and write; bytes of memory that it holds.
 
-    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts. `traffic` is the memory
-    that the instructions outside of fusions read and write, caches left out of account. `temporaries`, `inputs` and
-    `outputs` are bytes of memory, the temporaries those held at once.
+    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts, `copied` the numbers that
+    are copied as they are, as the state of a loop that a step both reads and writes. `traffic` is the memory that the
+    instructions outside of fusions read and write, caches left out of account. `temporaries`, `inputs` and `outputs`
+    are bytes of memory, the temporaries those held at once.
     """
 
     arithmetic: int = 0
     transcendental: int = 0
     comparisons: int = 0
+    copied: int = 0
     traffic: int = 0
     temporaries: int = 0
     inputs: int = 0
@@ -116,6 +118,7 @@ def count_compiled(compiled: jax.stages.Compiled) -> Count:
         work.arithmetic,
         work.transcendental,
         work.comparisons,
+        work.copied,
         work.traffic,
         memory.temp_size_in_bytes,
         memory.argument_size_in_bytes,
@@ -128,6 +131,7 @@ class _Work:
     arithmetic: int = 0
     transcendental: int = 0
     comparisons: int = 0
+    copied: int = 0
     traffic: int = 0
 
     def __add__(self, other: _Work) -> _Work:
@@ -135,11 +139,14 @@ class _Work:
             self.arithmetic + other.arithmetic,
             self.transcendental + other.transcendental,
             self.comparisons + other.comparisons,
+            self.copied + other.copied,
             self.traffic + other.traffic,
         )
 
     def times(self, k: int) -> _Work:
-        return _Work(k * self.arithmetic, k * self.transcendental, k * self.comparisons, k * self.traffic)
+        return _Work(
+            k * self.arithmetic, k * self.transcendental, k * self.comparisons, k * self.copied, k * self.traffic
+        )
 
     def share(self, part: int, whole: int) -> _Work:
         """The work of `part` elements of `whole`."""
@@ -195,6 +202,8 @@ class _Counter:
                     c for a in ("branch_computations", "true_computation", "false_computation") for c in i.called(a)
                 ]
                 return max((self._computation(c) for c in names), key=lambda w: (w.operations, w.traffic))
+            case "copy":
+                return _Work(copied=i.elements)
             case "dot":
                 left = body[i.operands[0]].shapes[0]
                 summed = prod(left.dims[d] for d in i.numbers("lhs_contracting_dims"))

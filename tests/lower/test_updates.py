@@ -217,3 +217,11 @@ def test_random_steps_that_write_are_right(seed: int) -> None:
     with jax.enable_x64(True):
         for n, steps in ((4, 5), (1, 2), (6, 3)):
             is_right(f, {"n": n, "T": steps}, seed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_steps_do_not_copy_their_states(seed: int) -> None:
+    f = tl.parse(random_text(random.Random(seed)))
+    for g in (f, tl.grad(f)):
+        copied = [count(tl.lower(g), *arguments(g, {"n": 1009, "T": steps})).copied for steps in (60, 120)]
+        assert copied[1] - copied[0] < 60 * 100, copied

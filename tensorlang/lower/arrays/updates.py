@@ -69,7 +69,7 @@ class _Places:
 def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Deep[Value | None]:
     """The array of `e`, if it is one of the `states` that changes at some places: what `e` is there is put there."""
     terms = _terms(scope, e)
-    bases = [term for term in terms if _is_state(ctx, scope, term, states)]
+    bases = [t for t in terms if _is_state(ctx, scope, t, states) and _places(ctx, scope, t.parts) is None]
     state = {term.body for term in bases}
     kept = [conjunction(undecided_conditions(ctx, scope, term.parts)) for term in bases]
     if len(state) != 1 or not exclude_one_another(scope, kept):
@@ -132,14 +132,16 @@ def _is_state(ctx: Context, scope: Scope, term: _Term, states: Collection[Key]) 
 
 def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
     """Equalities that hold wherever `q` does not."""
-    bound = bounded_index(scope, scope.domain, q)
-    if bound is not None:
-        i, a = bound
-        r = scope.domain[i]
-        first = r.start if a.coefficient(i) > 0 else r.last
-        return [equal(atom_affine(i), first)] if a.substitute({i: first}) is constant(-1) else []
-    bounds = [p.value for p in q.parts if isinstance(p, NonNegative)] if isinstance(q, Or) else []
-    return [equal(a + 1, ZERO) for k, a in enumerate(bounds) if constant(-2) - a in bounds[:k]]
+    alternatives = q.parts if isinstance(q, Or) else (q,)
+    bounds = [p.value for p in alternatives if isinstance(p, NonNegative)]
+    found = [equal(a + 1, ZERO) for k, a in enumerate(bounds) if constant(-2) - a in bounds[:k]]
+    for bound in (bounded_index(scope, scope.domain, p) for p in alternatives):
+        if bound is not None:
+            i, a = bound
+            end = scope.domain[i].start if a.coefficient(i) > 0 else scope.domain[i].last
+            if a.substitute({i: end}) is constant(-1):  # all but the first or the last one
+                found.append(equal(atom_affine(i), end))
+    return found
 
 
 def _places(
@@ -213,7 +215,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
             others.append(s)
             continue
         moved: dict[Node, Node] = {}
-        for part in _arguments(s.value):
+        for part, _ in _arguments(s.value):
             if any(assigned[name] > 1 for name in _read(part)):  # it may be something else later
                 name = next(name for name in iter(lambda: fresh("new"), "") if name not in assigned)
                 others.append(Assign((name,), part))
@@ -225,9 +227,12 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
             changed.update(s.names if isinstance(s, Assign) else [s.name])
     late: dict[Node, str] = {Name(x): x for x in results if x in changed and x not in writes}
     for value in writes.values():
-        for part in _arguments(value):
-            if not changed.isdisjoint(_read(part)):
+        for part, is_value in _arguments(value):
+            # a value that reads nothing waits for what others read, too
+            if is_value or not changed.isdisjoint(_read(part)):
                 late.setdefault(part, part.name if isinstance(part, Name) else fresh("new"))
+    if all(changed.isdisjoint(_read(part)) for part in late):
+        late = {}
     body.statements = others
     if len(late) > 1:
         body.blank()
@@ -253,12 +258,12 @@ def _state(node: Node) -> Node:
     return node
 
 
-def _arguments(node: Node) -> list[Node]:
-    """What is written, and where."""
-    found: list[Node] = []
+def _arguments(node: Node) -> list[tuple[Node, bool]]:
+    """What is written, and where, and which of these it is."""
+    found: list[tuple[Node, bool]] = []
     while isinstance(node, Apply) and node.operation in _WRITES:
-        node, *own = node.arguments
-        found += own
+        node, value, *at = node.arguments
+        found += [(value, True), *((place, False) for place in at)]
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import combinations
+from typing import TypeGuard
 
 from tensorlang.cost.counting import number_of_points
 from tensorlang.cost.domains import Domain, factors, place
@@ -14,6 +16,7 @@ from tensorlang.language.predicates import (
     FALSE,
     Equal,
     NonNegative,
+    Or,
     Predicate,
     conjunction,
     conjuncts,
@@ -27,6 +30,7 @@ from tensorlang.sets.solve import solve
 
 _LARGE = 1 << 12
 """In boxes of more points than this, points are not looked at one by one if there is another way."""
+_MOST_ALTERNATIVES = 4
 
 
 class Counter:
@@ -74,8 +78,22 @@ class Counter:
             self._need_elements(p)
             large = math.prod(n for _, n in ranges) > _LARGE
             closed = _in_closed_form(key) if large and not lookups(p) and not relations(p) else None
-            self.counted[key] = count(key.binders, p, self.setting) if closed is None else closed
+            if closed is None:
+                union = next((q for q in conjuncts(p) if _is_short_union(q)), None) if large else None
+                found = count(key.binders, p, self.setting) if union is None else self._of_union(key, union)
+            self.counted[key] = found if closed is None else closed
         return self.counted[key]
+
+    def _of_union(self, domain: Domain, union: Or) -> int:
+        """The number of points of a domain of which `union` is a condition, by inclusion and exclusion: of comparisons
+        with data alone those are counted that hold, and for the last index none is looked at."""
+        rest = [q for q in conjuncts(domain.pred) if q is not union]
+        ranges = tuple((i, n.constant) for i, n in domain.binders)
+        total = 0
+        for count_of in range(1, len(union.parts) + 1):
+            for some in combinations(union.parts, count_of):
+                total += (-1) ** (count_of + 1) * self._count(ranges, [conjunction([*rest, *some])])
+        return total
 
     def _need_elements(self, p: Predicate) -> None:
         for lookup in lookups(p):
@@ -85,6 +103,11 @@ class Counter:
                     hint="pass the index array by its name; for what an argmax or a condition on values chooses, the "
                     "arrays of all parameters, and where it is inside of a gen or sum, lift it out by let_lift",
                 )
+
+
+def _is_short_union(q: Predicate) -> TypeGuard[Or]:
+    """Whether `q` has few alternatives, which compare elements of index arrays."""
+    return isinstance(q, Or) and 1 < len(q.parts) <= _MOST_ALTERNATIVES and bool(lookups(q)) and not relations(q)
 
 
 def _value(p: Predicate) -> tuple[Index | None, Affine]:

@@ -72,7 +72,7 @@ takes to trace and compile it."""
 FIRST_STEPS = 40_000
 """The steps besides: about as long as JAX takes for the least gradient."""
 
-OPERATIONS = 500
+OPERATIONS = 50
 """So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run often."""
 
 _AS_CHEAP = "JAX's gradient is as cheap"

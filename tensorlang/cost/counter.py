@@ -30,7 +30,7 @@ from tensorlang.sets.solve import solve
 
 _LARGE = 1 << 12
 """In boxes of more points than this, points are not looked at one by one if there is another way."""
-_MOST_ALTERNATIVES = 4
+_MOST_ALTERNATIVES = 5
 
 
 class Counter:

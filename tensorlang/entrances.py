@@ -100,6 +100,8 @@ def _no_program(name: str, given: object) -> ArgumentError:
     hint = "a program is made by tl.parse of a text, or by tl.function of a Python function"
     if isinstance(given, str):
         kind, hint = "a text", f"{name}(tl.parse(..)): tl.parse makes a program of a text"
+    elif isinstance(getattr(given, "function", None), Function):
+        kind, hint = f"an {kind}", f"{name}(f.function): that is the program which was imported"
     elif callable(given):
         kind = "a Python function"
         hint = f"{name}(tl.function(..)): tl.function makes a program of a Python function"

@@ -1,6 +1,7 @@
 """Figure 6: what a program costs."""
 
 import random
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -233,3 +234,21 @@ def test_random_programs_cost_what_they_cost_point_by_point(block: int) -> None:
             assert "inside of a gen" in str(error)
             continue
         assert found == pointwise.cost(f, sizes, data), f"seed {seed}: {f}"
+
+
+COMPARISONS = ("i = a[t]", "i < a[t]", "a[t] < i", "i = b[t]", "b[t] <= i + 1", "a[t] = b[t]", "i = 2*t", "a[t] != i")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_unions_of_comparisons_with_data_are_counted_as_point_by_point(seed: int, monkeypatch: Any) -> None:
+    rng = random.Random(seed)
+    alternatives = lambda: [" and ".join(rng.sample(COMPARISONS, rng.randint(1, 2))) for _ in range(rng.randint(2, 4))]
+    asked = " and ".join(f"({' or '.join(f'({part})' for part in alternatives())})" for _ in range(rng.randint(1, 2)))
+    f = parse(f"f(x: [n]R, a: [T]idx(n), b: [T]idx(n)) = sum t:T, i:n. [{asked}] * sin(x[i])")
+    n, steps = rng.randint(3, 9), rng.randint(2, 9)
+    given = {name: np.array([rng.randrange(n) for _ in range(steps)]) for name in "ab"}
+    found = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(import_module("tensorlang.cost.counter"), "_LARGE", large)
+        found.append(cost(f, {"n": n, "T": steps, **given}))
+    assert found[0] == found[1]

@@ -127,3 +127,13 @@ def test_operations_of_libraries_are_refused() -> None:
 def test_text_that_is_no_module_is_refused() -> None:
     with pytest.raises(ValueError, match="no entry computation"):
         read_module("hello")
+
+
+def test_a_state_that_steps_read_and_write_is_copied_at_each_step() -> None:
+    def copied(steps: int, step: Callable[[Any, Any], Any]) -> int:
+        return count(lambda x: lax.scan(step, x, jnp.arange(steps)), jnp.ones(1000)).copied
+
+    both = lambda x, k: (x.at[k].set(jnp.sin(x[k])), x[k])
+    assert copied(80, both) - copied(40, both) >= 40 * 1000
+    written = lambda x, k: (x.at[k].add(1.0), None)
+    assert copied(80, written) - copied(40, written) < 40 * 100

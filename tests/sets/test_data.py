@@ -13,6 +13,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, 
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import number
 from tensorlang.language.predicates import (
+    TRUE,
     Exists,
     Predicate,
     at_most,
@@ -28,7 +29,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
-from tensorlang.sets.solve import project
+from tensorlang.sets.solve import project, simplify_in
 from tests.support.pointwise import Point
 
 I, J, K = (Index(name) for name in "ijk")  # noqa: E741
@@ -160,3 +161,23 @@ def test_long_chains_are_found_in_one_another() -> None:
     known, wanted = chain(12, conjunction([less(at(B, i), j), at_most(constant(1), i)])), chain(12, less(at(B, i), j))
     assert implies(conjunction([RANGES, known]), wanted)
     assert not implies(conjunction([RANGES, wanted]), known)
+
+
+def test_of_an_element_that_is_there_one_of_all_cases_holds() -> None:
+    steps = Size("T")
+    t, row = Index("t"), Index("i")
+    two = IndexArray("e", (atom_affine(steps),), constant(2))
+    any_of = IndexArray("p", (atom_affine(steps),), n)
+    e, p = (atom_affine(Lookup(x, (atom_affine(t),))) for x in (two, any_of))
+    there = within(atom_affine(t), atom_affine(steps))
+    either = disjunction([equal(e, constant(0)), equal(e, constant(1))])
+    assert implies(there, either)
+    assert simplify_in(either, {t: atom_affine(steps)}) is TRUE
+    assert not implies(within(atom_affine(t), atom_affine(steps) + 1), either)  # the last one may not be there
+    assert not implies(there, disjunction([equal(e, constant(0)), equal(e, constant(2))]))
+    split = disjunction([less(p, atom_affine(row)), equal(p, atom_affine(row)), less(atom_affine(row), p)])
+    assert implies(conjunction([there, within(atom_affine(row), n)]), split)
+    assert not implies(TRUE, disjunction([equal(e, constant(0)), equal(e, constant(1))]))
+    partial = IndexArray("c", (), constant(2), partial=True)
+    c = atom_affine(Lookup(partial, ()))
+    assert not implies(TRUE, disjunction([equal(c, constant(0)), equal(c, constant(1))]))  # it may not be chosen

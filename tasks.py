@@ -16,7 +16,7 @@ PARALLEL = "-n 2 --dist worksteal"
 TASKS: dict[str, tuple[str, ...]] = {
     "test": (f"pytest -q {PARALLEL}",),
     "further": (f"pytest -q {PARALLEL} --skipped",),
-    "slow": (f"pytest -q {PARALLEL} -m slow --cases 16",),
+    "slow": (f"pytest -q {PARALLEL} -m slow --cases 24",),
     "all": (f"pytest -q {PARALLEL} -m slow --share 1",),
     "lint": ("ruff check", "ruff format --check"),
     "types": ("mypy",),

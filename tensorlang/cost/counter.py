@@ -85,8 +85,8 @@ class Counter:
         return self.counted[key]
 
     def _of_union(self, domain: Domain, union: Or) -> int:
-        """The number of points of a domain of which `union` is a condition, by inclusion and exclusion: of comparisons
-        with data alone those are counted that hold, and for the last index none is looked at."""
+        """The number of points of a domain of which `union` is a condition, by inclusion and exclusion: where all of
+        some alternatives hold, there are few points, or intervals of them."""
         rest = [q for q in conjuncts(domain.pred) if q is not union]
         ranges = tuple((i, n.constant) for i, n in domain.binders)
         total = 0

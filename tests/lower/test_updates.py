@@ -95,6 +95,11 @@ STEPS = {
         f(E: rel(n, n), s0: [n]R, v: [T]R, k: [T]idx(n)) =
           let s = fold t:T with s = s0. gen i:n. s[i] + [i = k[t] and E(i, 0)] * v[t] * s[i] in
           sum i:n. s[i]^2""",
+    "with an index of the name that what is written gets": """
+        f(s0: [n][n]R, v: [T][n]R) =
+          let s = fold t:T with s = s0.
+            gen new:n, new1:n. s[new, new1] + [new = new1] * sin(v[t, new] * s[new, new1]) in
+          sum i:n, j:n. s[i, j]^2""",
     "a place that the step finds": LINE.format(
         "s[i] + [i = k[t]] * s[m[t]] * v[t] + [i = m[t]] * (max j:2. s[m[t]] * j + v[t])"
     ),
@@ -102,6 +107,7 @@ STEPS = {
 LARGE = sorted(
     {*STEPS}
     - {"a row and a column", "an element", "an element is put in", "the diagonal"}  # whose states are squares
+    - {"with an index of the name that what is written gets"}
     - {"the place of the greatest", "with a recurrence in the step"}  # which read more than they change
 )
 

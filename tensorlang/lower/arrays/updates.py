@@ -208,6 +208,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
     """
     read = Counter(name for node in body.nodes() for name in names_in(node))
     assigned = Counter(name for s in body.walk() if isinstance(s, Assign) for name in s.names)
+    unused = (name for name in iter(lambda: fresh("new"), "") if name not in assigned)
     writes: dict[str, Node] = {}
     others: list[Statement] = []
     for s in body.statements:
@@ -217,7 +218,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
         moved: dict[Node, Node] = {}
         for part, _ in _arguments(s.value):
             if any(assigned[name] > 1 for name in _read(part)):  # it may be something else later
-                name = next(name for name in iter(lambda: fresh("new"), "") if name not in assigned)
+                name = next(unused)
                 others.append(Assign((name,), part))
                 moved[part] = Name(name)
         writes[s.names[0]] = _with_arguments(s.value, moved)
@@ -230,7 +231,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
         for part, is_value in _arguments(value):
             # a value that reads nothing waits for what others read, too
             if is_value or not changed.isdisjoint(_read(part)):
-                late.setdefault(part, part.name if isinstance(part, Name) else fresh("new"))
+                late.setdefault(part, part.name if isinstance(part, Name) else next(unused))
     if all(changed.isdisjoint(_read(part)) for part in late):
         late = {}
     body.statements = others

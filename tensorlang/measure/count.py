@@ -80,11 +80,11 @@ class Count:
     arithmetic: int = 0
     transcendental: int = 0
     comparisons: int = 0
-    copied: int = 0
     traffic: int = 0
     temporaries: int = 0
     inputs: int = 0
     outputs: int = 0
+    copied: int = 0
 
     @property
     def operations(self) -> int:
@@ -118,11 +118,11 @@ def count_compiled(compiled: jax.stages.Compiled) -> Count:
         work.arithmetic,
         work.transcendental,
         work.comparisons,
-        work.copied,
         work.traffic,
         memory.temp_size_in_bytes,
         memory.argument_size_in_bytes,
         memory.output_size_in_bytes,
+        work.copied,
     )
 
 

@@ -180,12 +180,14 @@ def _implies(p: Predicate, q: Predicate) -> bool:
 
 def _there(p: Predicate, q: Predicate) -> list[tuple[Affine, Affine]]:
     """The elements of index arrays that `q` compares and `p` does not, which are there wherever `p` holds, and below
-    what they are."""
+    what they are. Those without a place are not told: they are mostly of what a step compares or chooses, where the
+    checker of certificates would have to find the same."""
     known = asked(p)
     return [
         (atom_affine(x), x.array.size)
         for x in lookups(q)
-        if x.array not in known
+        if x.at
+        and x.array not in known
         and not x.array.partial
         and implies(p, less(constant(0), x.array.size))
         and all(implies(p, within(a, n)) for a, n in zip(x.at, x.array.sizes, strict=True))

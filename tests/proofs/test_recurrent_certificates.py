@@ -73,12 +73,21 @@ def test_data_conditions_and_extrema_may_be_in_steps_and_of_states(name: str) ->
 
 
 MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name}
+OPEN = ("Elo ratings", "online factorisation")
+"""Those that are not decided: data say where their states change, and whether two of these places are one."""
 
 
-@pytest.mark.parametrize("name", one_in(4, MEASURED))
+@pytest.mark.parametrize("name", one_in(4, [name for name in MEASURED if name not in OPEN]))
 def test_the_recurrences_that_are_measured_are_decided(name: str) -> None:
     report = checked(MEASURED[name])
     assert report.decided, str(report)
+
+
+@pytest.mark.slow
+def test_of_states_that_data_change_it_is_said_what_is_not_decided() -> None:
+    report = checked(MEASURED["Elo ratings"])
+    assert [finding.decided for finding in report.findings] == [True, False], str(report)
+    assert "NOT decided for all sizes, only sampled: the cost" in str(report)
 
 
 def test_a_certificate_says_what_was_decided() -> None:

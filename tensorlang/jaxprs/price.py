@@ -7,14 +7,14 @@ what is not 0, where the code computes all under some masks and less under other
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, moving, needed, read
 from tensorlang.jaxprs.importer import Program, array_of
-from tensorlang.jaxprs.work import Work, program_cost, work
+from tensorlang.jaxprs.work import Work, inner_jaxprs, program_cost, runs, work
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.pipeline import adjoint
 from tensorlang.transforms.primitive import written_out
@@ -22,6 +22,9 @@ from tensorlang.transforms.recurrences import cotangents
 from tensorlang.transforms.to_jax import program_of, to_jax
 
 Run = Callable[..., list[Any]]
+
+SCATTERED = 128
+"""So many operations take the time of a number that a step scatters to one of several places."""
 
 
 def as_function(sub: Flat) -> Run:
@@ -83,10 +86,10 @@ def code_work(program: Program, wanted: Sequence[Any]) -> Work:
         evaluate(beforehand, env)
         return run(env)
 
-    return _work_of_gradient(at, sub, wanted)
+    return _work_of_gradient(at, sub, wanted, scattered=SCATTERED)
 
 
-def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False) -> Work:
+def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False, scattered: int = 0) -> Work:
     """The work that depends on what is given, as all else is known when it is compiled; equations are counted all."""
     places = [sub.inputs.index(v) for v in wanted]
 
@@ -103,7 +106,19 @@ def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool =
     flat = flatten(written_out(closed), lambda equation: True)
     moved = moving(flat)
     found = work(moved, copies=copies)
+    found.operations["?", 0] += scattered * _scattered(moved)
     found.equations += len(flat.equations) - len(moved)
+    return found
+
+
+def _scattered(equations: Iterable[Any], times: int = 0) -> int:
+    """The numbers that steps of loops scatter to several places at once: XLA goes from one to the next."""
+    found = 0
+    for e in equations:
+        if e.primitive.name.startswith("scatter") and math.prod(e.invars[1].aval.shape[:-1]) > 1:
+            found += times * math.prod(e.invars[2].aval.shape)
+        again = runs(e) * max(times, 1) if e.primitive.name == "scan" else times
+        found += sum(_scattered(part.eqns, again) for part in inner_jaxprs(e))
     return found
 
 

@@ -20,7 +20,7 @@ APART = {
 """Of these nothing is added."""
 TOGETHER = {
     "that meet": "gen i:n. [i <= t] * x[t, i] + [t <= i] * s[i]",
-    "of which one is subtracted": "gen i:n. [i != t] * s[i] - [i = t] * x[t, i]",
+    "of which one is subtracted": "gen i:n. [i <= t] * s[i] - [t < i] * x[t, i]",
 }
 """Of these there is one operation for each element."""
 

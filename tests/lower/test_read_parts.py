@@ -33,11 +33,11 @@ PARTS = {
         2,
     ),
     "two columns": ("scan", "gen t:T, i:n. [t + 1 < n] * (H[t, i, t] + H[t, i, t + 1])", 2),
+    "each second column": ("scan", "gen t:T, i:n. [2 * t < n] * H[t, i, 2 * t]", 2),
     "a row and a column": ("scan", "gen t:T, i:n. [t < n] * (H[t, i, t] + H[t, t, i])", 2),
 }
 WHOLE = {
     "the result itself": ("scan", "(gen t:T, i:n. [t < n] * H[t, i, t], H)", 3),
-    "each second column": ("scan", "gen t:T, i:n. [2 * t < n] * H[t, i, 2 * t]", 3),
     "a column that something else says": ("scan", "gen t:T, i:n, l:n. H[t, i, l]", 3),
 }
 

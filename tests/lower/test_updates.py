@@ -100,6 +100,20 @@ STEPS = {
           let s = fold t:T with s = s0.
             gen new:n, new1:n. s[new, new1] + [new = new1] * sin(v[t, new] * s[new, new1]) in
           sum i:n, j:n. s[i, j]^2""",
+    "two places beside each other": LINE.format("s[i] + [k[t] <= i and i <= k[t] + 1] * v[t] * s[m[t]]"),
+    "a window is put in": LINE.format(
+        "[i < k[t] or k[t] + 2 < i] * s[i] + [k[t] <= i and i <= k[t] + 2] * sin(v[t] * s[i])"
+    ),
+    "a window that ends before the array": LINE.format(
+        "[i < k[t] or k[t] + 2 < i] * s[i] + [k[t] <= i and i <= k[t] + 2 and i + 1 < n] * v[t] * s[i + 1]"
+    ),
+    "the first elements": LINE.format("[2 < i] * s[i] + [i <= 2] * sin(v[t] * s[m[t]] + s[i])"),
+    "a block of rows": TABLE.format("s[i, j] + [k[t] <= i and i < k[t] + 2] * tanh(v[t, j] * s[m[t], j])"),
+    "a part of a row": SQUARE.format("s[i, j] + [i = k[t] and m[t] <= j and j <= m[t] + 1] * v[t, j] * s[j, i]"),
+    "a square": SQUARE.format(
+        "s[i, j] + [k[t] <= i and i <= k[t] + 1 and m[t] <= j and j <= m[t] + 1] * v[t, j] * sin(s[j, i])"
+    ),
+    "a window of each row": SQUARE.format("s[i, j] + [i <= j and j <= i + 1] * v[t, j] * sin(s[j, i])"),
     "a place that the step finds": LINE.format(
         "s[i] + [i = k[t]] * s[m[t]] * v[t] + [i = m[t]] * (max j:2. s[m[t]] * j + v[t])"
     ),
@@ -107,7 +121,7 @@ STEPS = {
 LARGE = sorted(
     {*STEPS}
     - {"a row and a column", "an element", "an element is put in", "the diagonal"}  # whose states are squares
-    - {"with an index of the name that what is written gets"}
+    - {"with an index of the name that what is written gets", "a part of a row", "a square", "a window of each row"}
     - {"the place of the greatest", "with a recurrence in the step"}  # which read more than they change
 )
 
@@ -189,15 +203,31 @@ def test_explanations_say_what_is_written_into_the_state() -> None:
     assert "what changes" not in str(tl.lower(tl.parse(LINE.format("s[i] * v[t]"))).explain())
 
 
-PLACES = ("i = k[t]", "i = m[t]", "i = n - 1 - k[t]", "i = t", "i = 0", "i = k[t] + 1")
+PLACES = (
+    "i = k[t]",
+    "i = m[t]",
+    "i = n - 1 - k[t]",
+    "i = t",
+    "i = 0",
+    "i = k[t] + 1",
+    "k[t] <= i and i <= k[t] + 1",
+    "m[t] - 1 <= i and i < m[t] + 2",
+)
 FURTHER = ("", "", " and 0 < t", " and m[t] < k[t]", " and i < 3", " and t + 1 < T")
 VALUES = ("v[t]", "s[m[t]]", "sin(v[t] * s[k[t]])", "s[m[t]] * s[k[t]]", "s[i]", "v[t] * s[n - 1 - m[t]]")
-KEPT = ("", "", "[i != {}] * ", "[i != {} and i != m[t]] * ", "[not (i = {} and 0 < t)] * ")
+KEPT = (
+    "",
+    "",
+    "[i != {}] * ",
+    "[i != {} and i != m[t]] * ",
+    "[not (i = {} and 0 < t)] * ",
+    "[i < {} or {} + 1 < i] * ",
+)
 
 
 def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
     """What changes in `state`, made of that and of another one."""
-    kept = rng.choice(KEPT).format(rng.choice(("k[t]", "m[t]", "0", "n - 1")))
+    kept = rng.choice(KEPT).replace("{}", rng.choice(("k[t]", "m[t]", "0", "n - 1")))
     count = rng.randint(0 if kept else 1, 3)
     terms = []
     for _ in range(count):

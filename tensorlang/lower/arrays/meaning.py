@@ -37,7 +37,11 @@ def _read(x: Array, *at: Array) -> Array:
         x = np.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
     clipped = iter([np.where(inside, a, 0) for a in arrays])
     found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
-    return np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, 0)
+    places = [k for k, a in enumerate(at) if not isinstance(a, slice)]
+    # what places give comes in front, unless they are next to each other
+    before = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+    shape = (1,) * before + inside.shape + (1,) * (found.ndim - before - inside.ndim)
+    return np.where(inside.reshape(shape), found, 0)
 
 
 def _changed(x: Array, value: Array, *at: Array, adds: bool) -> Array:

@@ -2,6 +2,7 @@
 
     gen i, j. s[i, j] + [i = k[t]] * e[j]                  s, with row k[t] of that put into it
     gen i. [i != k[t]] * s[i] + [i = k[t]] * e             s, with e put at the place k[t]
+    gen i. s[i] + [k[t] <= i < k[t] + 3] * e[i - k[t]]     s, with three elements of that put into it
     gen i. s[i] + sum q. [i = k[t, q]] * e[q]              s, with e added at all places k[t, q]
 
 XLA writes into an array that a loop carries where nothing reads it afterwards. So such a step takes as long as what it
@@ -27,6 +28,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     equal,
+    lookups,
     substitute,
 )
 from tensorlang.lower.arrays.accesses import EVERY, positions
@@ -39,6 +41,7 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, apply, negated
 from tensorlang.lower.plan.dependence import Key, read_by
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
@@ -46,6 +49,9 @@ _WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
 
 _MOST = 8
 """Terms beyond which a sum is not looked at."""
+
+_WIDEST = 32
+"""Windows of more places than that are not written: in the time of one place several elements are added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +66,11 @@ class _Term:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """What some axes are, `pins`, at the points of the axes `along`."""
+    """What some axes are, `pins`, at the points of the axes `along`, among which are `windows` of these widths."""
 
     pins: Mapping[Index, Affine]
     along: Axes
+    windows: Mapping[Index, Affine]
 
 
 def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Deep[Value | None]:
@@ -131,7 +138,7 @@ def _is_state(ctx: Context, scope: Scope, term: _Term, states: Collection[Key]) 
 
 
 def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
-    """Equalities that hold wherever `q` does not."""
+    """Comparisons that hold wherever `q` does not, equalities first."""
     alternatives = q.parts if isinstance(q, Or) else (q,)
     bounds = [p.value for p in alternatives if isinstance(p, NonNegative)]
     found = [equal(a + 1, ZERO) for k, a in enumerate(bounds) if constant(-2) - a in bounds[:k]]
@@ -141,36 +148,68 @@ def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
             end = scope.domain[i].start if a.coefficient(i) > 0 else scope.domain[i].last
             if a.substitute({i: end}) is constant(-1):  # all but the first or the last one
                 found.append(equal(atom_affine(i), end))
-    return found
+    return [*found, *(at_most(a + 1, ZERO) for a in bounds)]
 
 
 def _places(
     ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
 ) -> _Places | None:
-    """Where `parts` may hold, if equalities among them say what some axes are, in terms of the others."""
-    pins: dict[Atom, Affine] = {}
+    """Where `parts` may hold, if they say what some axes are, or in which short windows, in terms of the others."""
     extents = {r.extent for r in scope.domain.values()}
-    for q in parts:
+    # where there was nothing to be chosen, the state has no elements either
+    there = [q for q in parts if all(x.value + 1 in extents for x in has_elements(ctx, scope, lookups(q)))]
+    pins: dict[Atom, Affine] = {}
+    for q in there:
         a = q.difference.substitute(pins) if isinstance(q, Equal) else ZERO
         values = {i: solved(a, i) for i in scope.domain if i not in pins and abs(a.coefficient(i)) == 1}
         own = [i for i, value in values.items() if i not in value.free]
-        # where there was nothing to be chosen, the state has no elements either
-        if own and all(missing.value + 1 in extents for missing in has_elements(ctx, scope, a.lookups)):
+        if own:
             i = min(own, key=lambda i: len(scope.axes(values[i])))
             pins = {j: b.substitute({i: values[i]}) for j, b in pins.items()} | {i: values[i]}
+    windows: dict[Index, Affine] = {}
+    for i in scope.domain:
+        found = None if i in pins else _window(scope, i, [substitute(q, pins) for q in there])
+        if found is not None:
+            low, width = found
+            step = _step_in(low, width)
+            windows[step] = width
+            pins = {j: b.substitute({i: low + atom_affine(step)}) for j, b in pins.items()}
+            pins[i] = low + atom_affine(step)
     read = {atom for a in pins.values() for atom in a.free}
-    along = tuple(i for i in (*(summed or {}), *scope.domain) if i in read)
-    found = _Places({i: pins[i] for i in scope.domain if i in pins}, along)
-    if not pins or all(i in scope.domain for i in along):
-        return found if pins else None
+    along = tuple(i for i in (*windows, *(summed or {}), *scope.domain) if i in read)
+    places = _Places({i: pins[i] for i in scope.domain if i in pins}, along, windows)
+    if not pins or not any(i in along for i in summed or ()):
+        return places if pins else None
     # of sums those over places that data give, of the first axes: sums over slices are fast
-    first = list(found.pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
-    return found if first and not any(i in along for i in scope.domain) else None
+    first = list(places.pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
+    return places if first and not any(i in along for i in scope.domain) else None
+
+
+def _window(scope: Scope, i: Index, parts: Sequence[Predicate]) -> tuple[Affine, Affine] | None:
+    """Where the axis `i` starts and how wide it is where `parts` hold, if that is a small number."""
+    at = atom_affine(i)
+    bounds = [q.value for q in parts if isinstance(q, NonNegative)]
+    lows = [at - a for a in bounds if a.coefficient(i) == 1 and i not in (at - a).free]
+    highs = [a + at for a in bounds if a.coefficient(i) == -1 and i not in (a + at).free]
+    ends = [(low, high) for low in lows for high in (*highs, scope.domain[i].last)]
+    ends += [(scope.domain[i].start, high) for high in highs]
+    for low, high in ends:
+        width = high - low + 1
+        if width.is_constant and 0 < width.constant <= _WIDEST:
+            return low, width
+    return None
+
+
+@cached
+def _step_in(low: Affine, width: Affine) -> Index:
+    """The index of a window: of equal ones the same."""
+    return Index("w")
 
 
 def _scope(ctx: Context, scope: Scope, at: _Places, summed: Mapping[Index, Affine]) -> Scope:
     """The scope of what is at these places."""
-    own = {s: ctx.integers.range_of(s, n, scope.fixed) for s, n in summed.items() if s in at.along}
+    sizes = {**at.windows, **summed}
+    own = {s: ctx.integers.range_of(s, n, scope.fixed) for s, n in sizes.items() if s in at.along}
     domain = {**own, **{i: r for i, r in scope.domain.items() if i not in at.pins}}
     values: dict[Atom, Affine] = {}
     inside: list[Predicate] = []

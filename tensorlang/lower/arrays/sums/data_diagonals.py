@@ -64,8 +64,8 @@ def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
 
 
 def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
-    """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to an axis
-    of the result, or to another summed index, by data."""
+    """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to data, and
+    by these to what else there is."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
     for p, q in (*combinations(said, 2), *_insides(c)):
         last, a = p.value + q.value, p.value
@@ -73,8 +73,7 @@ def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative
             continue
         if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
             continue
-        summed = [s for s in c.summed if s in a.free]
-        if len(summed) > 1 or (summed and c.scope.axes(a)):
+        if any(s in a.free for s in c.summed):
             yield last.constant + 1, (p, q)
 
 

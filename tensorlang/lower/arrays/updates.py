@@ -41,6 +41,7 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, apply, negated
 from tensorlang.lower.plan.dependence import Key, read_by
+from tensorlang.lower.plan.read_parts import WIDEST
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
@@ -49,9 +50,6 @@ _WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
 
 _MOST = 8
 """Terms beyond which a sum is not looked at."""
-
-_WIDEST = 32
-"""Windows of more places than that are not written: in the time of one place several elements are added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +193,7 @@ def _window(scope: Scope, i: Index, parts: Sequence[Predicate]) -> tuple[Affine,
     ends += [(scope.domain[i].start, high) for high in highs]
     for low, high in ends:
         width = high - low + 1
-        if width.is_constant and 0 < width.constant <= _WIDEST:
+        if width.is_constant and 0 < width.constant <= WIDEST:
             return low, width
     return None
 

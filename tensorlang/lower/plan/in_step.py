@@ -10,18 +10,30 @@ other place each. So each element is computed once at most, as before, and x, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, equal, less, relations, substitute
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    at_most,
+    conjunction,
+    equal,
+    less,
+    relations,
+    substitute,
+)
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, is_determined
+from tensorlang.normal.pattern import axis as axis_index
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Constant,
     Contraction,
     Input,
@@ -29,27 +41,32 @@ from tensorlang.normal.ssa import (
     Loop,
     Statement,
     States,
+    Term,
     factor_indices,
     live,
     looked_up,
     operands,
     output_list,
     own_indices,
+    own_ranges,
     summed_indices,
 )
-from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.normal.tidy import addition, map_outputs, support, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify import simplify_ssa
+from tensorlang.simplify.supports import common, telling
 
 
 class Part(NamedTuple):
     """What is read in the place of a factor, which of its axes it does not have, and the indices of its further axes,
-    which come after the first one."""
+    which come after the first one, among these new ones, `summed` over, and `where` it is the factor."""
 
     statement: Statement
     gone: Collection[int]
     further: tuple[Index, ...] = ()
+    summed: Mapping[Index, Affine] = {}
+    where: Predicate = TRUE
 
 
 Parts = Mapping[int, Part]
@@ -59,12 +76,29 @@ Parts = Mapping[int, Part]
 def in_steps(s: SSA) -> SSA:
     """`s`, whose recurrences make the products that only they read, each at its own time."""
     tried: set[Statement] = set()
-    while (x := next((x for x in s.statements if x not in tried and _is_product(x)), None)) is not None:
+    given = {p for p in s.params if isinstance(p, IndexArray)}
+    while (x := next((x for x in s.statements if x not in tried and _may_be_made(x, given)), None)) is not None:
         tried.add(x)
-        assert isinstance(x, Contraction)
+        assert isinstance(x, Contraction | Addition)
         for axis in range(len(x.shape)):
             s = _moved(s, x, axis)
     return s
+
+
+def _may_be_made(x: Statement, given: Collection[IndexArray]) -> bool:
+    """Whether `x` is larger than what it is made of; it may look up the arrays that are `given`."""
+    if isinstance(x, Addition):
+        return len(x.shape) > 1 and all(_is_scattered(t.operand, given) for t in x.terms)
+    return _is_product(x)
+
+
+def _is_scattered(x: Statement, given: Collection[IndexArray]) -> bool:
+    """Whether `x` has elements of one array where data tell, and is 0 in most of its box."""
+    if not (isinstance(x, Contraction) and len(x.factors) == 1 and is_determined(x.pattern)):
+        return False
+    lookups = looked_up(x)
+    where = telling(common([support(x)]), own_ranges(x))
+    return bool(lookups and where) and set(lookups) <= set(given) and not relations(x.pred)
 
 
 def _is_product(x: Statement) -> bool:
@@ -76,7 +110,7 @@ def _is_product(x: Statement) -> bool:
     return smaller and not looked_up(x) and not relations(x.pred)
 
 
-def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
+def _moved(s: SSA, x: Contraction | Addition, axis: int) -> SSA:
     """`s`, where the steps of the recurrence that reads `x`, at one place on this axis, make it; or else `s` itself."""
     readers = [y for y in s.statements if x in operands(y)]
     loops = {y.loop for y in readers if isinstance(y, States)}
@@ -99,7 +133,7 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
                 or not _is_never(conjunction([ranges_predicate({t: loop.size}), equal(then, at)]))
             ):
                 return s
-            part = _at(x, axis, at, {z: z for z in x.factors})
+            part = _at(x, axis, at, {z: z for z in _made_of(x)})
             changed[y] = reading(y, _all(y, x, part, axis), {z: z for z in operands(y)})
     new = merged(s.statements, {loop: _making(loop, x, axis, own)}, changed)
     names = {new[x]: name for x, name in s.names.items()}
@@ -111,12 +145,19 @@ def _is_never(p: Predicate) -> bool:
     return implies(p, FALSE)
 
 
-def _making(loop: Loop, x: Contraction, axis: int, at: Affine) -> Loop:
+def _made_of(x: Contraction | Addition) -> Iterator[Statement]:
+    for y in x.terms if isinstance(x, Addition) else ():
+        yield from operands(y.operand)
+    if isinstance(x, Contraction):
+        yield from x.factors
+
+
+def _making(loop: Loop, x: Contraction | Addition, axis: int, at: Affine) -> Loop:
     """`loop`, whose steps make what they read of `x`, at this place of the axis."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     inside = Input(frees.pop(x), (), x.shape)
     own: dict[Statement, Statement] = {}
-    for y in x.factors:
+    for y in _made_of(x):
         if isinstance(y, Constant | Integers):
             own[y] = y
         else:
@@ -145,8 +186,14 @@ def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Ca
     return Loop(loop.size, with_outputs(again, simplify_ssa(step_ssa(again))), loop.inits, tuple(frees))
 
 
-def _at(x: Contraction, axis: int, at: Affine, factors: Mapping[Statement, Statement]) -> Statement:
+def _at(x: Statement, axis: int, at: Affine, factors: Mapping[Statement, Statement]) -> Statement:
     """The elements of `x` at this place of an axis, of these factors."""
+    if isinstance(x, Addition):
+        moved: dict[Atom, Affine] = {axis_index(axis): at}
+        moved |= {axis_index(k): atom_affine(axis_index(k - 1)) for k in range(axis + 1, len(x.shape))}
+        terms = [Term(t.sign, substitute(t.pred, moved), _at(t.operand, axis, at, factors)) for t in x.terms]
+        return addition(terms, (*x.shape[:axis], *x.shape[axis + 1 :]))
+    assert isinstance(x, Contraction)
     old = own_indices(x)
     there = conjunction([at_most(constant(0), at), less(at, x.shape[axis]), x.pattern.pred])
     read = [(factors[y], places) for y, places in zip(x.factors, factor_indices(x), strict=True)]
@@ -167,6 +214,8 @@ def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> S
             continue
         part = parts[k]
         summed.update((at[axis], z.shape[axis]) for axis in part.gone)  # equalities determine them
+        summed.update(part.summed)
+        where.append(part.where)
         fresh = tuple(Index(i.name) for i in part.further)
         where += [equal(atom_affine(i), atom_affine(j)) for i, j in zip(part.further, fresh, strict=True)]
         kept = tuple(i for axis, i in enumerate(at) if axis not in part.gone)

@@ -3,20 +3,30 @@
     H = Loop(.. s ..);  .. H.s[t, g, a(t)] ..    ->    H = Loop(.. s, p = gen g. s[g, a(now)] ..);  .. H.p[t, g] ..
 
 where all that reads the states over the time reads them at places a(t), a size plus or minus t, or at fixed ones, or
-those that data give for each time and the other axes: the adjoint of an elimination reads a row and a column of the
-matrix before each step, that of a walk the place where it is. There is a part for each of these places, which is no
-arithmetic, and has fewer axes.
+those that data give for each time and the other axes, or in short windows from there on: the adjoint of an elimination
+reads a row and a column of the matrix before each step, that of a walk the place where it is. There is a part for each
+of these places, which is no arithmetic, and is smaller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, at_most, conjunction, equal, less
+from tensorlang.language.predicates import (
+    TRUE,
+    NonNegative,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    less,
+    substitute,
+)
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import Part, Parts, read_as, reading, rebuilt
 from tensorlang.normal.contraction import contraction, inner_solution
@@ -43,6 +53,9 @@ from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 
 _TIME, _ZERO = Index("t"), constant(0)
+
+WIDEST = 32
+"""Wider windows than that are not few places: in the time that one place takes several elements are added up."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ def _in_part(s: SSA, x: States) -> SSA:
     read += [(y, z) for loop, z in loops.items() for y in step_ssa(loop.step).statements if z in operands(y)]
     given = {p for p in s.params if isinstance(p, IndexArray)}
     places = [_places(y, z, given) for y, z in read]
-    found = list(dict.fromkeys(at for some in places for at, _ in some.values()))
+    found = list(dict.fromkeys(one.at for some in places for one in some.values()))
     if (
         not found
         or not all(at.fixed for at in found)
@@ -101,7 +114,7 @@ def _in_part(s: SSA, x: States) -> SSA:
     changed: dict[Statement, Statement] = {}
     for y in readers:
         if not isinstance(y, States):
-            own = {k: Part(parts[at], at.axes, along) for k, (at, along) in _places(y, x, given).items()}
+            own = {k: found.part(parts[found.at]) for k, found in _places(y, x, given).items()}
             changed[y] = reading(y, own, {z: z for z in operands(y)})
     # its other states are those of the recurrence that gives the parts, too
     now = {x.loop: whole, **{loop: _reading_parts(loop, x, z, parts, given) for loop, z in loops.items()}}
@@ -113,7 +126,7 @@ def _in_part(s: SSA, x: States) -> SSA:
 
 def _is_smaller(x: Statement, at: Places) -> bool:
     """Whether a part is smaller by more than a fixed factor."""
-    return not at.further and any(not x.shape[axis].is_constant for axis in at.axes)
+    return all(n.is_constant for n in at.further) and any(not x.shape[axis].is_constant for axis in at.axes)
 
 
 def _with_parts(x: States, found: Sequence[Places]) -> Loop:
@@ -151,7 +164,7 @@ def _reading_parts(
     """`loop`, which reads these parts of `x`, where it reads what is `inside`."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     v = frees.pop(x)
-    used = {at for y in step_ssa(loop.step).statements for at, _ in _places(y, inside, given).values()}
+    used = {found.at for y in step_ssa(loop.step).statements for found in _places(y, inside, given).values()}
     own: dict[Places, Statement] = {}
     for at, part in parts.items():
         if at in used:
@@ -159,58 +172,72 @@ def _reading_parts(
             own[at] = Input(frees[part], (), part.shape)
 
     def read(y: Statement) -> Parts:
-        return {k: Part(own[at], at.axes, along) for k, (at, along) in _places(y, inside, given).items()}
+        return {k: found.part(own[found.at]) for k, found in _places(y, inside, given).items()}
 
     return rebuilt(loop, frees, inside, read)
 
 
-def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, tuple[Places, tuple[Index, ...]]]:
-    """For each operand of `y` that is `x`, at which places it is read, which may look up the arrays that are `given`,
-    and the indices of `y` that are its further axes."""
-    found: dict[int, tuple[Places, tuple[Index, ...]]] = {}
+@dataclass(frozen=True)
+class _Found:
+    """The places at which an operand is read, and the indices of what reads it that are their `further` axes; of
+    `windows` among these, which are new, how wide they are, and `where` the elements in them are."""
+
+    at: Places
+    along: tuple[Index, ...] = ()
+    windows: Mapping[Index, Affine] = field(default_factory=dict)
+    where: Predicate = TRUE
+
+    def part(self, x: Statement) -> Part:
+        """`x`, read in the place of the operand."""
+        return Part(x, self.at.axes, self.along, self.windows, self.where)
+
+
+def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, _Found]:
+    """At which places each operand of `y` that is `x` is read; these may look up the arrays that are `given`."""
+    found: dict[int, _Found] = {}
     for k, z in enumerate(operands(y)):
         if z is x:
-            found[k] = Places(()), ()
-            if isinstance(y, Contraction):
-                solved = inner_solution(y).values
-                time, *others = (solved.get(i, atom_affine(i)) for i in factor_indices(y)[k])
-                read = _Read(time, others, x.shape, {**own_ranges(y), **y.pattern.inner}, given)
-                at = [(axis, read.at(axis, place)) for axis, place in enumerate(others, 1)]
-                fixed = tuple((axis, a) for axis, a in at if a is not None)
-                found[k] = Places(fixed, tuple(map(read.ranges.__getitem__, read.further))), tuple(read.further)
+            found[k] = _Read(y, k, given).found() if isinstance(y, Contraction) else _Found(Places(()))
     return found
 
 
 class _Read:
-    """How states over the time, of this shape, are read at a time and at places of the other axes."""
+    """How the k-th factor of a contraction, states over the time, is read at a time and at places of the other axes."""
 
-    def __init__(
-        self,
-        time: Affine,
-        others: Sequence[Affine],
-        shape: Sequence[Affine],
-        ranges: Mapping[Index, Affine],
-        given: Collection[IndexArray],
-    ) -> None:
-        self.time, self.rank, self.ranges, self.given = time, len(shape), ranges, given
+    def __init__(self, y: Contraction, k: int, given: Collection[IndexArray]) -> None:
+        solved = inner_solution(y).values
+        self.time, *self.others = (solved.get(i, atom_affine(i)) for i in factor_indices(y)[k])
+        shape = y.factors[k].shape
+        self.y, self.rank, self.given = y, len(shape), given
+        self.ranges = {**own_ranges(y), **y.pattern.inner}
+        self.bounds = [q.value for q in conjuncts(substitute(y.pattern.pred, solved)) if isinstance(q, NonNegative)]
         self.sizes = {_TIME: shape[0], **{axis_index(k): shape[k] for k in range(1, len(shape))}}
         self.further: list[Index] = []
+        self.windows: dict[Index, Affine] = {}
+        self.where: list[Predicate] = []
         self.moved: dict[Atom, Affine] = {}
         """What the time and the axes are, for which atoms of a place."""
-        atom = time.atoms[0] if len(time.terms) == 1 else None
-        for a in time.atoms:
+        atom = self.time.atoms[0] if len(self.time.terms) == 1 else None
+        for a in self.time.atoms:
             if isinstance(a, Index) or (isinstance(a, Lookup) and not a.at):
                 atom = a
-        if atom is not None and abs(time.coefficient(atom)) == 1:
-            by = time.coefficient(atom)
-            rest = time - atom_affine(atom) * by
+        if atom is not None and abs(self.time.coefficient(atom)) == 1:
+            by = self.time.coefficient(atom)
+            rest = self.time - atom_affine(atom) * by
             if not rest.indices and not rest.lookups:
                 self.moved[atom] = (atom_affine(_TIME) - rest) * by
-        for axis, place in enumerate(others, 1):
+        for axis, place in enumerate(self.others, 1):
             if len(place.terms) == 1 and isinstance(place.atoms[0], Index) and place is atom_affine(place.atoms[0]):
                 self.moved.setdefault(place.atoms[0], atom_affine(axis_index(axis)))
 
-    def at(self, axis: int, place: Affine) -> Affine | None:
+    def found(self) -> _Found:
+        """Where it is read."""
+        at = [(axis, self._at(axis, place)) for axis, place in enumerate(self.others, 1)]
+        sizes = tuple(self.windows.get(i) or self.ranges[i] for i in self.further)
+        fixed = tuple((axis, a) for axis, a in at if a is not None)
+        return _Found(Places(fixed, sizes), tuple(self.further), self.windows, conjunction(self.where))
+
+    def _at(self, axis: int, place: Affine) -> Affine | None:
         """The `place` on this axis as the time plus or minus a size, or one number at all times, or another function of
         the time and of other axes; None if it is none."""
         for by in (1, -1, 0):
@@ -222,11 +249,31 @@ class _Read:
             return None
         further: dict[Atom, Affine] = dict.fromkeys(inside, atom_affine(axis_index(self.rank)))
         a = place.substitute({**self.moved, **further})
-        if axis_index(axis) in a.free or not self._is_there(a, {axis_index(self.rank): self.ranges[i] for i in inside}):
+        if axis_index(axis) in a.free:
+            return self._in_window(axis, place)
+        if not self._is_there(a, {axis_index(self.rank): self.ranges[i] for i in inside}):
             return None
         self.moved.update(further)
         self.further += inside
         return a
+
+    def _in_window(self, axis: int, place: Affine) -> Affine | None:
+        """The places on this axis as a start and an index of few values, if these are all at which there is a term."""
+        (i,) = place.indices
+        if i not in self.y.pattern.inner or self.further:
+            return None
+        lows = [place - a for a in self.bounds if a.coefficient(i) == 1 and i not in (place - a).free]
+        highs = [place + a for a in self.bounds if a.coefficient(i) == -1 and i not in (place + a).free]
+        for low in lows:
+            width = next((n for n in (high - low + 1 for high in highs) if n.is_constant), _ZERO)
+            start = low.substitute(self.moved)
+            known = all(j in self.moved for j in low.indices) and axis_index(axis) not in start.free
+            if known and 0 < width.constant <= WIDEST and self._is_there(start, {}):
+                step = Index(i.name)
+                self.further, self.windows = [step], {step: width}
+                self.where.append(equal(place, low + atom_affine(step)))
+                return start + atom_affine(axis_index(self.rank))
+        return None
 
     def _is_there(self, a: Affine, further: Mapping[Index, Affine]) -> bool:
         """Whether what `a` looks up is data, and there at all times and places."""

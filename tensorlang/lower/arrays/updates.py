@@ -11,6 +11,8 @@ changes, which is what it costs, and not as long as the whole state. `write_last
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +82,7 @@ def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Dee
     if len(state) != 1 or not exclude_one_another(scope, kept):
         return None
     others = [term for term in terms if term not in bases]
-    where = simplify_in(disjunction(kept), {i: r.stop for i, r in scope.domain.items()})
+    where = _stays(scope, disjunction(kept))
     found = [_places(ctx, scope, _kept_from(scope, q)) for q in conjuncts(where)]
     found += [_places(ctx, scope, term.parts, term.summed) for term in others]
     places = {tuple(at.pins.items()): at for at in found if at is not None}
@@ -133,6 +135,27 @@ def _is_state(ctx: Context, scope: Scope, term: _Term, states: Collection[Key]) 
         return False
     ranges = tuple(Range(ZERO, n) for n in ctx.held[key].shape)
     return at == tuple(map(atom_affine, scope.domain)) and tuple(scope.domain.values()) == ranges
+
+
+def _stays(scope: Scope, p: Predicate) -> Predicate:
+    """Where `p` holds, as a conjunction of disjunctions."""
+    sizes = {i: r.stop for i, r in scope.domain.items()}
+    found: list[Predicate] = []
+    waiting = [simplify_in(p, sizes)]
+    while waiting:
+        q = waiting.pop()
+        parts = [conjuncts(part) for part in q.parts] if isinstance(q, Or) else [(q,)]
+        if not isinstance(q, Or):
+            new = list(conjuncts(q))
+        elif 1 < math.prod(map(len, parts)) <= _MOST:
+            new = [simplify_in(disjunction(some), sizes) for some in itertools.product(*parts)]
+        else:
+            new = [q]
+        if new == [q]:
+            found.append(q)
+        else:
+            waiting += reversed(new)
+    return conjunction(found)
 
 
 def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:

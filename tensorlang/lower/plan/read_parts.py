@@ -260,7 +260,7 @@ class _Read:
     def _in_window(self, axis: int, place: Affine) -> Affine | None:
         """The places on this axis as a start and an index of few values, if these are all at which there is a term."""
         (i,) = place.indices
-        if i not in self.y.pattern.inner or self.further:
+        if i not in self.y.pattern.inner or self.further or self.sizes[axis_index(axis)].is_constant:
             return None
         lows = [place - a for a in self.bounds if a.coefficient(i) == 1 and i not in (place - a).free]
         highs = [place + a for a in self.bounds if a.coefficient(i) == -1 and i not in (place + a).free]

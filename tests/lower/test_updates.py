@@ -114,6 +114,22 @@ STEPS = {
         "s[i, j] + [k[t] <= i and i <= k[t] + 1 and m[t] <= j and j <= m[t] + 1] * v[t, j] * sin(s[j, i])"
     ),
     "a window of each row": SQUARE.format("s[i, j] + [i <= j and j <= i + 1] * v[t, j] * sin(s[j, i])"),
+    "what is in a window changes": LINE.format("s[i] + [k[t] <= i and i < k[t] + 3] * v[t] * sin(s[i])"),
+    "a window of rows changes": TABLE.format("s[i, j] + [k[t] <= i and i < k[t] + 2] * v[t, j] * s[i, j] * s[m[t], j]"),
+    "one or another stays": LINE.format(
+        "[i != k[t] and i != m[t]] * s[i] + [i = k[t]] * s[i] + [m[t] <= i and i < m[t] + 2] * sin(v[t] * s[k[t]])"
+    ),
+    "two places at all times": """
+        f(s0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) =
+          let s = prescan t:T with s = s0. gen i:n. s[i] + [i = k[t]] * v[t] * s[m[t]] in
+          sum t:T. s[t, k[t]] * sin(s[t, m[t]])""",
+    "windows at all times": """
+        f(s0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) =
+          let s = scan t:T with s = s0. gen i:n. s[i] + [k[t] <= i and i < k[t] + 3] * v[t] * sin(s[i]) in
+          sum t:T, i:n. [m[t] <= i and i < m[t] + 2] * s[t, i]^2""",
+    "the greatest in a window": LINE.format(
+        "s[i] + [i = k[t]] * (max j:n where m[t] <= j and j < m[t] + 3. s[j] * v[t])"
+    ),
     "a place that the step finds": LINE.format(
         "s[i] + [i = k[t]] * s[m[t]] * v[t] + [i = m[t]] * (max j:2. s[m[t]] * j + v[t])"
     ),
@@ -123,6 +139,7 @@ LARGE = sorted(
     - {"a row and a column", "an element", "an element is put in", "the diagonal"}  # whose states are squares
     - {"with an index of the name that what is written gets", "a part of a row", "a square", "a window of each row"}
     - {"the place of the greatest", "with a recurrence in the step"}  # which read more than they change
+    - {"the greatest in a window"}  # whose gradient does
 )
 
 
@@ -172,6 +189,7 @@ def test_array_programs_of_such_steps_mean_what_these_do(name: str) -> None:
                 np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-6, atol=1e-8)
 
 
+SMALL_AND_LARGE = (512, 32), (1024, 32), (512, 64), (1024, 64)
 SIZES = {"n": 5, "T": 6, "d": 2, "b": 3, "q": 4, "window": 4}
 
 
@@ -181,7 +199,7 @@ def test_steps_take_what_they_change_and_not_their_states(name: str) -> None:
     for g in (f, tl.grad(f)):
         elements = [
             work(tl.to_jax(g), *arguments(g, {"n": n, "T": steps, "d": 2, "b": 3, "q": 4})).elements
-            for n, steps in ((512, 32), (1024, 32), (512, 64), (1024, 64))
+            for n, steps in SMALL_AND_LARGE
         ]
         assert elements[3] - elements[2] == elements[1] - elements[0], elements  # no part grows as n * T
 
@@ -195,6 +213,12 @@ def test_no_step_copies_its_state(name: str) -> None:
             for steps in (60, 120)
         ]
         assert copied[1] - copied[0] < 60 * 100, copied
+
+
+def test_the_greatest_in_a_window_is_looked_for_there() -> None:
+    f = tl.parse(STEPS["the greatest in a window"])
+    elements = [work(tl.to_jax(f), *arguments(f, {"n": n, "T": steps})).elements for n, steps in SMALL_AND_LARGE]
+    assert elements[3] - elements[2] == elements[1] - elements[0], elements
 
 
 def test_explanations_say_what_is_written_into_the_state() -> None:

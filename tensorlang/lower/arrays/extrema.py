@@ -195,7 +195,7 @@ def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
     bounds = [a for a in bounds if not any(s in atom_affine(x).free for x in a.lookups)]
     firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]
     ends = [atom_affine(s) + a + 1 for a in bounds if a.coefficient(s) < 0]
-    found = [(first, end - first) for first in firsts for end in ends if first.free and c.scope.axes(first)]
+    found = [(first, end - first) for first in firsts for end in ends if c.scope.axes(first) or first.lookups]
     found = [(first, n) for first, n in found if c.scope.is_static(n) and not c.scope.axes(n)]
     narrow = [(first, n) for first, n in found if _is_narrow(ctx, c.scope, c.e.size, first, n)]
     if not narrow:

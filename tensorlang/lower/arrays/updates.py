@@ -76,7 +76,7 @@ class _Places:
 def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Deep[Value | None]:
     """The array of `e`, if it is one of the `states` that changes at some places: what `e` is there is put there."""
     terms = _terms(scope, e)
-    bases = [t for t in terms if _is_state(ctx, scope, t, states) and _places(ctx, scope, t.parts) is None]
+    bases = [t for t in terms if _is_state(ctx, scope, t, states) and None in _alternatives(ctx, scope, t.parts)]
     state = {term.body for term in bases}
     kept = [conjunction(undecided_conditions(ctx, scope, term.parts)) for term in bases]
     if len(state) != 1 or not exclude_one_another(scope, kept):
@@ -84,7 +84,7 @@ def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Dee
     others = [term for term in terms if term not in bases]
     where = _stays(scope, disjunction(kept))
     found = [_places(ctx, scope, _kept_from(scope, q)) for q in conjuncts(where)]
-    found += [_places(ctx, scope, term.parts, term.summed) for term in others]
+    found += [at for term in others for at in _alternatives(ctx, scope, term.parts, term.summed)]
     places = {tuple(at.pins.items()): at for at in found if at is not None}
     if not places or None in found:
         return None
@@ -170,6 +170,18 @@ def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
             if a.substitute({i: end}) is constant(-1):  # all but the first or the last one
                 found.append(equal(atom_affine(i), end))
     return [*found, *(at_most(a + 1, ZERO) for a in bounds)]
+
+
+def _alternatives(
+    ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
+) -> list[_Places | None]:
+    """The places at one or another of which `parts` hold; None for those that they do not tell."""
+    found = _places(ctx, scope, parts, summed)
+    either = next((q for q in parts if isinstance(q, Or)), None)
+    if found is not None or either is None or len(either.parts) > _MOST:
+        return [found]
+    rest = [q for q in parts if q is not either]
+    return [at for q in either.parts for at in _alternatives(ctx, scope, [*rest, *conjuncts(q)], summed)]
 
 
 def _places(

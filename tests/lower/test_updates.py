@@ -249,6 +249,19 @@ KEPT = (
 )
 
 
+READ = (
+    "s[t, k[t]]",
+    "sin(s[t, m[t]])",
+    "exp(s[t, n - 1 - k[t]])",
+    "v[t]",
+    "(sum i:n. [k[t] <= i and i < k[t] + 3] * s[t, i])",
+    "(sum i:n. [m[t] - 1 <= i and i <= m[t]] * s[t, i]^2)",
+    "[{0}] * s[t, k[t]]",
+    "(if {1} then s[t, m[t]] else s[t, k[t]])",
+)
+TIMES = ("0 < t", "m[t] < k[t]", "t + 1 < T")
+
+
 def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
     """What changes in `state`, made of that and of another one."""
     kept = rng.choice(KEPT).replace("{}", rng.choice(("k[t]", "m[t]", "0", "n - 1")))
@@ -261,9 +274,17 @@ def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
 
 
 def random_text(rng: random.Random) -> str:
-    """A program of one state, or of two of which each changes what the other one says."""
-    if rng.random() < 0.5:
+    """A program of one state, at the end or at all times, or of two of which each changes what the other one says."""
+    kind = rng.random()
+    if kind < 0.4:
         return LINE.format(random_step(rng))
+    if kind < 0.6:
+        read = " * ".join(rng.choices(READ, k=rng.randint(1, 3)))
+        step = f"{rng.choice(('scan', 'prescan'))} t:T with s = s0. gen i:n. {random_step(rng)}"
+        return (
+            f"f(s0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) = let s = {step} in "
+            f"sum t:T. {read.format(*rng.choices(TIMES, k=2))}"
+        )
     return (
         "f(s0: [n]R, r0: [n]R, v: [T]R, k: [T]idx(n), m: [T]idx(n)) = let s = fold t:T with s = s0, r = r0. "
         f"(gen i:n. {random_step(rng, 's', 'r')}, gen i:n. {random_step(rng, 'r', 's')}) in "

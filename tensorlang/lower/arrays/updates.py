@@ -43,7 +43,7 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, apply, negated
 from tensorlang.lower.plan.dependence import Key, read_by
-from tensorlang.lower.plan.read_parts import WIDEST
+from tensorlang.lower.plan.short_windows import WIDEST
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in

@@ -10,24 +10,24 @@ other place each. So each element is computed once at most, as before, and x, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     Predicate,
-    at_most,
     conjunction,
     equal,
-    less,
     relations,
     substitute,
+    within,
 )
 from tensorlang.language.types import R, array
+from tensorlang.lower.plan.short_windows import short_windows
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, is_determined
 from tensorlang.normal.pattern import axis as axis_index
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa, with_outputs
@@ -39,6 +39,7 @@ from tensorlang.normal.ssa import (
     Input,
     Integers,
     Loop,
+    Map,
     Statement,
     States,
     Term,
@@ -77,9 +78,9 @@ def in_steps(s: SSA) -> SSA:
     """`s`, whose recurrences make the products that only they read, each at its own time."""
     tried: set[Statement] = set()
     given = {p for p in s.params if isinstance(p, IndexArray)}
-    while (x := next((x for x in s.statements if x not in tried and _may_be_made(x, given)), None)) is not None:
+    # what reads another one comes first
+    while x := next((x for x in reversed(s.statements) if x not in tried and _may_be_made(x, given)), None):
         tried.add(x)
-        assert isinstance(x, Contraction | Addition)
         for axis in range(len(x.shape)):
             s = _moved(s, x, axis)
     return s
@@ -87,18 +88,27 @@ def in_steps(s: SSA) -> SSA:
 
 def _may_be_made(x: Statement, given: Collection[IndexArray]) -> bool:
     """Whether `x` is larger than what it is made of; it may look up the arrays that are `given`."""
-    if isinstance(x, Addition):
-        return len(x.shape) > 1 and all(_is_scattered(t.operand, given) for t in x.terms)
-    return _is_product(x)
+    return _is_product(x) or _is_scattered(x, given)
 
 
 def _is_scattered(x: Statement, given: Collection[IndexArray]) -> bool:
-    """Whether `x` has elements of one array where data tell, and is 0 in most of its box."""
-    if not (isinstance(x, Contraction) and len(x.factors) == 1 and is_determined(x.pattern)):
+    """Whether `x` is 0 in most of its box, but where data tell, and the sum of few values at most."""
+    if len(x.shape) < 2 or not (isinstance(x, Addition | Map) or (isinstance(x, Contraction) and _is_short(x))):
         return False
-    lookups = looked_up(x)
-    where = telling(common([support(x)]), own_ranges(x))
-    return bool(lookups and where) and set(lookups) <= set(given) and not relations(x.pred)
+    where = [t.pred for t in x.terms] if isinstance(x, Addition) else [support(x)]
+    arrays, ranges = set(looked_up(x)), own_ranges(x)
+    return bool(
+        arrays
+        and arrays <= set(given)
+        and not any(map(relations, where))
+        and all(telling(common([p]), ranges) for p in where)
+    )
+
+
+def _is_short(x: Contraction) -> bool:
+    """Whether each element is the sum of few values."""
+    solved = inner_solution(x).values
+    return all(i in solved or any(short_windows(x, i)) for i in x.pattern.inner)
 
 
 def _is_product(x: Statement) -> bool:
@@ -110,7 +120,7 @@ def _is_product(x: Statement) -> bool:
     return smaller and not looked_up(x) and not relations(x.pred)
 
 
-def _moved(s: SSA, x: Contraction | Addition, axis: int) -> SSA:
+def _moved(s: SSA, x: Statement, axis: int) -> SSA:
     """`s`, where the steps of the recurrence that reads `x`, at one place on this axis, make it; or else `s` itself."""
     readers = [y for y in s.statements if x in operands(y)]
     loops = {y.loop for y in readers if isinstance(y, States)}
@@ -133,7 +143,7 @@ def _moved(s: SSA, x: Contraction | Addition, axis: int) -> SSA:
                 or not _is_never(conjunction([ranges_predicate({t: loop.size}), equal(then, at)]))
             ):
                 return s
-            part = _at(x, axis, at, {z: z for z in _made_of(x)})
+            part = _at(x, axis, at, {z: z for z in operands(x)})
             changed[y] = reading(y, _all(y, x, part, axis), {z: z for z in operands(y)})
     new = merged(s.statements, {loop: _making(loop, x, axis, own)}, changed)
     names = {new[x]: name for x, name in s.names.items()}
@@ -145,19 +155,12 @@ def _is_never(p: Predicate) -> bool:
     return implies(p, FALSE)
 
 
-def _made_of(x: Contraction | Addition) -> Iterator[Statement]:
-    for y in x.terms if isinstance(x, Addition) else ():
-        yield from operands(y.operand)
-    if isinstance(x, Contraction):
-        yield from x.factors
-
-
-def _making(loop: Loop, x: Contraction | Addition, axis: int, at: Affine) -> Loop:
+def _making(loop: Loop, x: Statement, axis: int, at: Affine) -> Loop:
     """`loop`, whose steps make what they read of `x`, at this place of the axis."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     inside = Input(frees.pop(x), (), x.shape)
     own: dict[Statement, Statement] = {}
-    for y in _made_of(x):
+    for y in operands(x):
         if isinstance(y, Constant | Integers):
             own[y] = y
         else:
@@ -186,20 +189,37 @@ def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Ca
     return Loop(loop.size, with_outputs(again, simplify_ssa(step_ssa(again))), loop.inits, tuple(frees))
 
 
-def _at(x: Statement, axis: int, at: Affine, factors: Mapping[Statement, Statement]) -> Statement:
-    """The elements of `x` at this place of an axis, of these factors."""
-    if isinstance(x, Addition):
-        moved: dict[Atom, Affine] = {axis_index(axis): at}
-        moved |= {axis_index(k): atom_affine(axis_index(k - 1)) for k in range(axis + 1, len(x.shape))}
-        terms = [Term(t.sign, substitute(t.pred, moved), _at(t.operand, axis, at, factors)) for t in x.terms]
-        return addition(terms, (*x.shape[:axis], *x.shape[axis + 1 :]))
+def _at(x: Statement, axis: int, at: Affine, operand: Mapping[Statement, Statement]) -> Statement:
+    """The elements of `x` at this place of an axis, of these operands."""
+    there = within(at, x.shape[axis])
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    moved: dict[Atom, Affine] = {axis_index(axis): at}
+    moved |= {axis_index(k): atom_affine(axis_index(k - 1)) for k in range(axis + 1, len(x.shape))}
+    match x:
+        case Addition(terms):
+            rows = [_row(operand[t.operand], axis, at) for t in terms]
+            return addition(
+                [Term(t.sign, substitute(t.pred, moved), row) for t, row in zip(terms, rows, strict=True)], shape
+            )
+        case Map(pred, f, arguments):
+            where = conjunction([there, substitute(pred, moved)])
+            return Map(where, f, tuple(_row(operand[y], axis, at) for y in arguments), shape)
     assert isinstance(x, Contraction)
     old = own_indices(x)
-    there = conjunction([at_most(constant(0), at), less(at, x.shape[axis]), x.pattern.pred])
-    read = [(factors[y], places) for y, places in zip(x.factors, factor_indices(x), strict=True)]
+    read = [(operand[y], places) for y, places in zip(x.factors, factor_indices(x), strict=True)]
     summed = dict(zip(summed_indices(x), x.summed, strict=True))
-    shape, own = (*x.shape[:axis], *x.shape[axis + 1 :]), (*old[:axis], *old[axis + 1 :])
-    return contraction(shape, own, read, summed, substitute(there, {old[axis]: at}))
+    where = substitute(conjunction([there, x.pattern.pred]), {old[axis]: at})
+    return contraction(shape, (*old[:axis], *old[axis + 1 :]), read, summed, where)
+
+
+def _row(x: Statement, axis: int, at: Affine) -> Statement:
+    """What `x` is at this place of an axis."""
+    places = own_indices(x)
+    own = tuple(Index(i.name) for k, i in enumerate(places) if k != axis)
+    left = (i for k, i in enumerate(places) if k != axis)
+    alike = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, left, strict=True)]
+    where = conjunction([equal(atom_affine(places[axis]), at), *alike])
+    return contraction((*x.shape[:axis], *x.shape[axis + 1 :]), own, [(x, places)], {}, where)
 
 
 def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> Statement:

@@ -18,17 +18,15 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
-    NonNegative,
     Predicate,
     at_most,
     conjunction,
-    conjuncts,
     equal,
     less,
-    substitute,
 )
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import Part, Parts, read_as, reading, rebuilt
+from tensorlang.lower.plan.short_windows import short_windows
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axis as axis_index
 from tensorlang.normal.recurrences import made_step, merged, step_ssa
@@ -53,9 +51,6 @@ from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 
 _TIME, _ZERO = Index("t"), constant(0)
-
-WIDEST = 32
-"""Wider windows than that are not few places: in the time that one place takes several elements are added up."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,6 @@ class _Read:
         shape = y.factors[k].shape
         self.y, self.rank, self.given = y, len(shape), given
         self.ranges = {**own_ranges(y), **y.pattern.inner}
-        self.bounds = [q.value for q in conjuncts(substitute(y.pattern.pred, solved)) if isinstance(q, NonNegative)]
         self.sizes = {_TIME: shape[0], **{axis_index(k): shape[k] for k in range(1, len(shape))}}
         self.further: list[Index] = []
         self.windows: dict[Index, Affine] = {}
@@ -260,19 +254,15 @@ class _Read:
     def _in_window(self, axis: int, place: Affine) -> Affine | None:
         """The places on this axis as a start and an index of few values, if these are all at which there is a term."""
         (i,) = place.indices
-        if i not in self.y.pattern.inner or self.further or self.sizes[axis_index(axis)].is_constant:
-            return None
-        lows = [place - a for a in self.bounds if a.coefficient(i) == 1 and i not in (place - a).free]
-        highs = [place + a for a in self.bounds if a.coefficient(i) == -1 and i not in (place + a).free]
-        for low in lows:
-            width = next((n for n in (high - low + 1 for high in highs) if n.is_constant), _ZERO)
-            start = low.substitute(self.moved)
-            known = all(j in self.moved for j in low.indices) and axis_index(axis) not in start.free
-            if known and 0 < width.constant <= WIDEST and self._is_there(start, {}):
-                step = Index(i.name)
-                self.further, self.windows = [step], {step: width}
-                self.where.append(equal(place, low + atom_affine(step)))
-                return start + atom_affine(axis_index(self.rank))
+        if not (self.further or self.sizes[axis_index(axis)].is_constant):
+            for low, width in short_windows(self.y, i):
+                start = low.substitute(self.moved)
+                known = all(j in self.moved for j in low.indices) and axis_index(axis) not in start.free
+                if known and self._is_there(start, {}):
+                    step = Index(i.name)
+                    self.further, self.windows = [step], {step: width}
+                    self.where.append(equal(place, low + atom_affine(step)))
+                    return start + atom_affine(axis_index(self.rank))
         return None
 
     def _is_there(self, a: Affine, further: Mapping[Index, Affine]) -> bool:

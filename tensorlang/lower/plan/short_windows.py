@@ -1,0 +1,28 @@
+"""Indices of sums to which conditions leave few places, from one on that other indices or data tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.predicates import NonNegative, conjuncts, substitute
+from tensorlang.normal.contraction import inner_solution
+from tensorlang.normal.ssa import Contraction
+
+WIDEST = 32
+"""Wider windows than that are not few places: in the time that one place takes several elements are added up."""
+
+
+def short_windows(x: Contraction, i: Index) -> Iterator[tuple[Affine, Affine]]:
+    """Where windows start to which conditions hold the index `i` of a sum, and how wide they are."""
+    if i in x.pattern.inner:
+        where = substitute(x.pattern.pred, inner_solution(x).values)
+        bounds = [q.value for q in conjuncts(where) if isinstance(q, NonNegative)]
+        at = atom_affine(i)
+        lows = [at - a for a in bounds if a.coefficient(i) == 1 and i not in (at - a).free]
+        highs = [at + a for a in bounds if a.coefficient(i) == -1 and i not in (at + a).free]
+        for low in lows:
+            widths = [high - low + 1 for high in highs if (high - low).is_constant]
+            width = min(widths, key=lambda n: n.constant, default=None)
+            if width is not None and 0 < width.constant <= WIDEST:
+                yield low, width

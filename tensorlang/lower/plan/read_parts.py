@@ -241,6 +241,8 @@ class _Read:
         inside = [i for i in place.free if isinstance(i, Index) and i not in self.moved]
         if inside and (not place.lookups or len(inside) > 1 or self.further):
             return None
+        if any(place.coefficient(i) and not self.ranges[i].is_constant for i in inside):
+            return None  # as many places as it has
         further: dict[Atom, Affine] = dict.fromkeys(inside, atom_affine(axis_index(self.rank)))
         a = place.substitute({**self.moved, **further})
         if axis_index(axis) in a.free:

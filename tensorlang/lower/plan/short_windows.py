@@ -1,4 +1,4 @@
-"""Indices of sums to which conditions leave few places, from one on that other indices or data tell."""
+"""Indices to which conditions leave few places, from one on that other indices or data tell."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ WIDEST = 32
 
 
 def short_windows(x: Contraction, i: Index) -> Iterator[tuple[Affine, Affine]]:
-    """Where windows start to which conditions hold the index `i` of a sum, and how wide they are."""
-    if i in x.pattern.inner:
-        where = substitute(x.pattern.pred, inner_solution(x).values)
-        bounds = [q.value for q in conjuncts(where) if isinstance(q, NonNegative)]
-        at = atom_affine(i)
-        lows = [at - a for a in bounds if a.coefficient(i) == 1 and i not in (at - a).free]
-        highs = [at + a for a in bounds if a.coefficient(i) == -1 and i not in (at + a).free]
-        for low in lows:
-            widths = [high - low + 1 for high in highs if (high - low).is_constant]
-            width = min(widths, key=lambda n: n.constant, default=None)
-            if width is not None and 0 < width.constant <= WIDEST:
-                yield low, width
+    """Where windows start to which conditions hold the index `i` of `x`, and how wide they are."""
+    where = substitute(x.pattern.pred, inner_solution(x).values)
+    bounds = [q.value for q in conjuncts(where) if isinstance(q, NonNegative)]
+    at = atom_affine(i)
+    lows = [at - a for a in bounds if a.coefficient(i) == 1 and i not in (at - a).free]
+    highs = [at + a for a in bounds if a.coefficient(i) == -1 and i not in (at + a).free]
+    for low in lows:
+        widths = [high - low + 1 for high in highs if (high - low).is_constant]
+        width = min(widths, key=lambda n: n.constant, default=None)
+        if width is not None and 0 < width.constant <= WIDEST:
+            yield low, width

@@ -44,7 +44,7 @@ from tensorlang.sets.isl import implies, is_empty
 MOST_PIECES = 4
 """Values that are put together of more pieces get a name."""
 
-How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "inside", "permutation"]
+How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "inside", "permutation", "rank"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,21 @@ class Source:
 
     "given": it is the array; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
     integers brought into 0 .. size - 1; "drop": integers that are `size` where they are outside of that; "inside": 1
-    where they are not, else 0; "permutation": the order that sorts it along its axis `size`. `promised` are integers
-    that are assumed in range.
+    where they are not, else 0; "permutation": the order that sorts it along its axis `size`; "rank": how many elements
+    of the arrays `among` are less than each of its own, where of each array what lies along one axis is meant, at the
+    first place of the others. `promised` are integers that are assumed in range.
     """
 
     var: Any
     how: How
     size: Any = 0
     promised: bool = False
+    among: tuple[tuple[Any, int], ...] = ()
+
+    @property
+    def reads(self) -> tuple[Any, ...]:
+        """The variables of which it is made."""
+        return (self.var, *(v for v, _ in self.among))
 
 
 def plain(shape: Iterable[Any]) -> Axes:
@@ -91,11 +98,16 @@ class Builder:
     """
 
     def __init__(
-        self, exact: bool, available: Callable[..., bool], is_shift: Callable[[Any, Any], bool] = lambda x, y: False
+        self,
+        exact: bool,
+        available: Callable[..., bool],
+        is_shift: Callable[[Any, Any], bool] = lambda x, y: False,
+        origin: Callable[[Any, int], tuple[Any, int]] | None = None,
     ) -> None:
         self.exact = exact
         self.available = available  # whether JAX can compute a variable before the program runs
         self.is_shift = is_shift  # whether the first variable is the second one plus something
+        self.origin = origin  # the variable, and its axis, of which one is made by repetition along other axes
         self.statements: list[tuple[Var | IndexArray, Expr]] = []
         self.params: list[Parameter] = []
         self.sources: dict[str, Source] = {}
@@ -443,6 +455,26 @@ class Builder:
             made = IndexArray(self.name("order"), sizes, sizes[axis])
             self._made[key] = self.parameter(made, Source(var, "permutation", axis))
         return self._made[key]
+
+    def ranks(self, x: tuple[Any, int], y: tuple[Any, int]) -> tuple[IndexArray, IndexArray] | None:
+        """Indices that are ordered as what JAX computes for two variables along an axis each, if that can be had."""
+        if self.origin is None:
+            return None
+        x, y = self.origin(*x), self.origin(*y)
+        if not (self.available(x[0], True) and self.available(y[0], True)):
+            return None
+        among = (x,) if x == y else (x, y)
+        size = sum((affine(v.aval.shape[axis]) for v, axis in among), constant(0))
+
+        def made(v: Any, axis: int) -> IndexArray:
+            key = (v, axis, "rank", among)
+            if key not in self._made:
+                rank = IndexArray(self.name("rank"), (affine(v.aval.shape[axis]),), size)
+                self._made[key] = self.parameter(rank, Source(v, "rank", axis, among=among))
+            found: IndexArray = self._made[key]
+            return found
+
+        return made(*x), made(*y)
 
     def element(self, datum: Datum, size: Affine, drop: bool, promised: bool = False) -> Affine:
         """That element as an index from 0 to size - 1; with `drop`, to size, which stands for all others."""

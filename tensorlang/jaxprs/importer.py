@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.extend import core
 
 from tensorlang.errors import PythonLine
@@ -18,6 +19,7 @@ from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.values import Bool, Int, Real
+from tensorlang.jaxprs.work import MOVES
 from tensorlang.language.affine import Affine
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
@@ -41,14 +43,14 @@ class Program:
         """The arrays of the function's parameters, by name, where those of the equations' inputs are these."""
         env: dict[Any, Any] = dict(zip(self.flat.inputs, inputs, strict=True))
         env.update(self.flat.constants)
-        evaluate(needed(self.flat.equations, [s.var for s in self.sources.values()]), env)
+        evaluate(needed(self.flat.equations, [v for s in self.sources.values() for v in s.reads]), env)
         kinds = [v.aval.dtype for v in self.flat.outputs]
-        return {name: array_of(source, read(source.var, env), kinds[0]) for name, source in self.sources.items()}
+        return {name: array_of(source, env, kinds[0]) for name, source in self.sources.items()}
 
 
-def array_of(source: Source, x: Any, dtype: Any) -> Any:
+def array_of(source: Source, env: dict[Any, Any], dtype: Any) -> Any:
     """The array of a parameter, of what JAX has computed."""
-    x = jnp.asarray(x)
+    x = jnp.asarray(read(source.var, env))
     size = source.size.constant if isinstance(source.size, Affine) else source.size
     match source.how:
         case "numbers":
@@ -66,7 +68,16 @@ def array_of(source: Source, x: Any, dtype: Any) -> Any:
             return ((x >= 0) & (x < size)).astype(jnp.int32)
         case "permutation":
             return jnp.argsort(x, axis=size, stable=True).astype(jnp.int32)
+        case "rank":
+            values = [_along(read(v, env), axis) for v, axis in source.among]
+            ordered = lax.stop_gradient(jnp.sort(jnp.concatenate(values)))
+            return jnp.searchsorted(ordered, lax.stop_gradient(_along(x, size))).astype(jnp.int32)
     return x
+
+
+def _along(x: Any, axis: int) -> Any:
+    """The elements of `x` along an axis, at the first place of the others."""
+    return jnp.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])[0] if x.size else jnp.zeros(x.shape[axis], x.dtype)
 
 
 def translate(
@@ -76,15 +87,17 @@ def translate(
     exact: bool,
     active: Callable[[Any], bool] | None = None,
     recompute: bool = True,
+    ranks: bool = True,
 ) -> Program:
     """The program of `flat_`, called `name`, whose inputs are called as `hints` says.
 
     `active` says which inputs have derivatives; a value that depends on none of these may be computed by JAX. Unless
-    `recompute`, none is that depends on other numbers that the equations compute. Raises `Unsupported`.
+    `recompute`, none is that depends on other numbers that the equations compute. With `ranks`, each with each is
+    compared by ranks of the elements of both arrays, which JAX computes. Raises `Unsupported`.
     """
     scalars.ensure()
     ahead = _Ahead(flat_, active, recompute)
-    b = Builder(exact, ahead.can_compute, _shifts(flat_))
+    b = Builder(exact, ahead.can_compute, _shifts(flat_), _origins(flat_) if ranks else None)
     b.hints = dict(hints)
     b.constants = flat_.constants
     env: dict[Any, Any] = {}
@@ -127,6 +140,8 @@ class _Ahead:
         self._recompute = recompute
         self._numbers: set[Any] = set()
         """What depends on numbers that are computed here."""
+        self._arithmetic: set[Any] = set()
+        """What of these depends on others than those that are moved."""
         self._made = {v for equation in flat_.equations for v in equation.outvars}
         self._active = {
             v for v in flat_.inputs if jnp.issubdtype(v.aval.dtype, np.floating) and (active is None or active(v))
@@ -140,6 +155,8 @@ class _Ahead:
                     self._active.add(v)
                 if floating or any(w in self._numbers for w in given):
                     self._numbers.add(v)
+                    if equation.primitive.name not in MOVES or any(w in self._arithmetic for w in given):
+                        self._arithmetic.add(v)
 
     def can_compute(self, v: Any, as_order: bool = False) -> bool:
         """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
@@ -147,12 +164,33 @@ class _Ahead:
             return True
         if v not in self._made:  # within a loop or a branch
             return False
-        return (as_order or v not in self._active) and (self._recompute or v not in self._numbers)
+        if as_order:
+            return self._recompute or v not in self._arithmetic
+        return v not in self._active and (self._recompute or v not in self._numbers)
 
 
 def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:
     sums = {e.outvars[0]: e.invars for e in flat_.equations if e.primitive.name == "add"}
     return lambda x, y: x in sums and any(v is y for v in sums[x])
+
+
+def _origins(flat_: Flat) -> Callable[[Any, int], tuple[Any, int]]:
+    repeated = {e.outvars[0]: e for e in flat_.equations if e.primitive.name == "broadcast_in_dim"}
+
+    def origin(v: Any, axis: int) -> tuple[Any, int]:
+        while v in repeated:
+            e = repeated[v]
+            (of, *_), dims = e.invars, e.params["broadcast_dimensions"]
+            if (
+                isinstance(of, core.Literal)
+                or axis not in dims
+                or of.aval.shape[dims.index(axis)] != v.aval.shape[axis]
+            ):
+                break
+            v, axis = of, dims.index(axis)
+        return v, axis
+
+    return origin
 
 
 def interpret(b: Builder, flat_: Flat, arguments: list[Any]) -> list[Any]:

@@ -44,7 +44,7 @@ def as_program(program: Program) -> Callable[[dict[Any, Any]], list[Any]]:
     dtype = program.flat.outputs[0].aval.dtype
 
     def run(env: dict[Any, Any]) -> list[Any]:
-        found = call(**{name: array_of(s, env[s.var], dtype) for name, s in program.sources.items()})
+        found = call(**{name: array_of(s, env, dtype) for name, s in program.sources.items()})
         return list(found) if isinstance(found, tuple) else [found]
 
     return run
@@ -78,7 +78,7 @@ def derivable(sub: Flat, wanted: Sequence[Any]) -> list[Any]:
 def code_work(program: Program, wanted: Sequence[Any]) -> Work:
     """The work of the code of the program's gradient by `wanted`."""
     sub = program.flat
-    beforehand = needed(sub.equations, [s.var for s in program.sources.values()])
+    beforehand = needed(sub.equations, [v for s in program.sources.values() for v in s.reads])
     run = as_program(program)
 
     def at(*inputs: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient_work
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
+from tensorlang.jaxprs.rules.conditions import compares_pairs
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.work import MOVES, Work, all_equations, program_cost, work
 from tensorlang.language.census import expressions
@@ -306,6 +307,12 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
+        most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
+        if compares_pairs(sub.equations):
+            ranked = _by_ranks(sub, wanted, most)
+            if ranked is not None and by_weight - (ours := ranked[1]) >= max(least, (1 - 1 / gain) * by_weight):
+                return Region(own, sub, ranked[0], None, by_weight, ours)
+            ours = 0
         dense = dense_work(sub, wanted)
         if dense is not None:
             ours = dense + traffic
@@ -317,7 +324,6 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left(program) if isinstance(program, str) else Region(own, sub, program, None)
     try:
         looped = any(e.primitive.name == "scan" for e in sub.equations)
-        most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
         with nullcontext() if ours else limits(steps=most):
             program = _program(sub)
             if isinstance(program, str):
@@ -391,11 +397,23 @@ def _is_apart(equation: Any) -> bool:
     )
 
 
-def _program(sub: Flat) -> Program | str:
+def _by_ranks(sub: Flat, wanted: Sequence[Any], most: int) -> tuple[Program, int] | None:
+    """The program that compares ranks, and the work of its gradient's code: no more pairs than have to be looked at."""
+    try:
+        with limits(steps=most):
+            program = _program(sub, ranks=True)
+            if isinstance(program, str) or not any(s.how == "rank" for s in program.sources.values()):
+                return None
+            return program, weighed(code_work(program, wanted)) + traffic_of(sub, wanted)
+    except TensorlangError:
+        return None
+
+
+def _program(sub: Flat, ranks: bool = False) -> Program | str:
     """The program of a region, or why there is none. Raises `Unsupported`."""
     hints = {v: f"x{k}" for k, v in enumerate(sub.inputs)}
     try:
-        return translate(sub, "region", hints, exact=True, recompute=False)
+        return translate(sub, "region", hints, exact=True, recompute=False, ranks=ranks)
     except LimitError:
         raise
     except TensorlangError as error:

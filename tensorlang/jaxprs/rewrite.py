@@ -142,7 +142,8 @@ def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, chec
 
 def _reads(region: Region) -> list[Any]:
     assert region.program is not None
-    return [s.var for s in region.program.sources.values() if s.var not in region.flat.constants]
+    read = (v for s in region.program.sources.values() for v in s.reads)
+    return [v for v in read if v not in region.flat.constants]
 
 
 def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None]:
@@ -152,7 +153,7 @@ def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None
     own = region.flat.constants
 
     def step(env: dict[Any, Any]) -> None:
-        given = {s.var: own[s.var] if s.var in own else env[s.var] for s in program.sources.values()}
+        given = {v: own[v] if v in own else env[v] for s in program.sources.values() for v in s.reads}
         results = run(given)
         for v, x in zip(region.flat.outputs, results, strict=True):
             env[v] = varying(x.astype(v.aval.dtype), varying_axes(v.aval))

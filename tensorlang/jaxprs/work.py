@@ -36,6 +36,9 @@ FREE = MOVES | {"neg"}
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
 """Primitives that are linear in each of two arrays, and may add up products."""
 
+SORTED = 32
+"""So many operations take the time of a number that is put in order, times the logarithm of how many there are."""
+
 COPIES = 4
 """So many numbers that a step copies take the time of an operation."""
 
@@ -166,6 +169,9 @@ def operations(equation: Any) -> int:
         return _size(equation.invars[0])
     if name.startswith("scatter"):
         return _size(equation.invars[2])
+    if name == "sort":
+        length = int(equation.invars[0].aval.shape[equation.params["dimension"]])
+        return SORTED * _size(equation.invars[0]) * length.bit_length()
     if name == "tensorlang":
         return _program_operations(equation, out)
     return 0 if name in FREE else out

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jax.extend import core
+
 from tensorlang.jaxprs.axes import together
-from tensorlang.jaxprs.builder import Builder
+from tensorlang.jaxprs.builder import Builder, volume
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
-from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where
-from tensorlang.language.affine import Affine, constant
+from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, Real, Where
+from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
+from tensorlang.language.census import expressions
 from tensorlang.language.functions import call
-from tensorlang.language.grammar import Expr
+from tensorlang.language.grammar import Access, Expr
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -28,6 +32,9 @@ from tensorlang.language.predicates import (
     not_equal,
     relations,
 )
+
+_FEW = 1024
+"""So many pairs are compared faster than put in order."""
 
 _COMPARED: dict[str, Callable[[Affine, Affine], Predicate]] = {
     "eq": equal,
@@ -84,9 +91,12 @@ def _rem(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
     return b.state(axes, lambda ix: call("fmod", x.at(ix), y.at(ix)), "rem")
 
 
-def compared(b: Builder, name: str, x: Any, y: Any) -> Bool:
-    """A comparison: of indices, a predicate; of numbers, a choice."""
+def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -> Bool:
+    """A comparison of what `given` are the variables of: of indices, a predicate; of numbers, a choice, or a predicate
+    of their ranks."""
     (x, y), axes = together(b, [x, y])
+    if given and (ranked := _ranks_compared(b, name, x, y, axes, given)) is not None:
+        return ranked
     if isinstance(x, Int) and isinstance(y, Int):
         return b.condition(axes, lambda ix: _indices_compared(b, name, x.cases(ix), y.cases(ix)))
     if isinstance(x, Bool) and isinstance(y, Bool):
@@ -120,6 +130,49 @@ def compared(b: Builder, name: str, x: Any, y: Any) -> Bool:
         return plus(both, plus(one("where_gt", x, y, ix, other), one("where_gt", y, x, ix, other)))
 
     return Bool(axes=axes, choose=choose)
+
+
+def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Sequence[Any]) -> Bool | None:
+    """The comparison of each element of one array with each of another one, by their ranks."""
+    if len(axes) < 2 or 0 < volume(axes) <= _FEW or any(isinstance(v, core.Literal) for v in given):
+        return None
+    along = [_axes_of(b, v) for v in (x, y)]
+    if [len(axes) for axes in along] != [1, 1] or along[0] == along[1]:
+        return None
+    (d,), (e,) = along
+    found = b.ranks((given[0], d), (given[1], e))
+    if found is None:
+        return None
+    if isinstance(x, Real):
+        b.assume("no number that is compared is nan")
+    p, q = found
+    return b.condition(axes, lambda ix: _COMPARED[name](atom_affine(Lookup(p, ix[d])), atom_affine(Lookup(q, ix[e]))))
+
+
+def compares_pairs(equations: Sequence[Any]) -> bool:
+    """Whether one of the equations compares two arrays that are repeated, of more than a few elements."""
+    repeated = {v for e in equations if e.primitive.name == "broadcast_in_dim" for v in e.outvars}
+    return any(
+        e.primitive.name in _COMPARED
+        and math.prod(e.outvars[0].aval.shape) > _FEW
+        and all(not isinstance(v, core.Literal) and v in repeated for v in e.invars)
+        for e in equations
+    )
+
+
+def _axes_of(b: Builder, x: Any) -> tuple[int, ...]:
+    """The axes on which elements of `x` depend, numbers or integers of data; none if that is not known."""
+    if any(len(axis) != 1 for axis in x.axes):
+        return ()
+    place, _ = b.indices(x.axes)
+    if isinstance(x, Real) and not x.infinite and x.support is None and x.constant is None:
+        e = x.at(place)
+        used = {i for found in expressions(e) if isinstance(found, Access) for i in found.at.free}
+    elif isinstance(x, Int) and len(cases := x.cases(place)) == 1 and isinstance(datum := cases[0][1], Datum):
+        used = {i for a in datum.at for i in a.free}
+    else:
+        return ()
+    return tuple(k for k, (a,) in enumerate(place) if a.atoms[0] in used)
 
 
 def _refuse(what: str) -> Any:
@@ -167,7 +220,7 @@ def _extent(b: Builder, a: Affine) -> Affine:
 
 
 for _name in _COMPARED:
-    RULES[_name] = lambda b, eqn, x, y, name=_name: compared(b, name, x, y)
+    RULES[_name] = lambda b, eqn, x, y, name=_name: compared(b, name, x, y, eqn.invars)
 
 
 def logic(b: Builder, name: str, x: Bool, y: Bool) -> Bool:

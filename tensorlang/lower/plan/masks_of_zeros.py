@@ -36,6 +36,7 @@ from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     Equal,
+    NonNegative,
     Or,
     Predicate,
     conjunction,
@@ -49,7 +50,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import occurring, places, variable
 from tensorlang.lower.plan.needless_masks import TOTAL
-from tensorlang.lower.plan.unread_masks import asks_data
+from tensorlang.lower.plan.unread_masks import asks_data as asks_whether
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
@@ -58,6 +59,12 @@ from tensorlang.simplify.supports import is_zero_at_zero
 
 _Parts = tuple[Predicate, ...]
 """Conditions without any of which something is 0."""
+
+
+def asks_data(q: Predicate) -> bool:
+    """Whether data have to be asked at each place: whether there is something, or which of two elements is larger."""
+    lookups_in = q.value.lookups if isinstance(q, NonNegative) else ()
+    return asks_whether(q) or len({x.at for x in lookups_in}) == 2
 
 
 def without_masks_of_zeros(f: Function) -> Function:

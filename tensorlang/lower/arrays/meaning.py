@@ -184,6 +184,11 @@ def _decaying_in_chunks(
     return _times_columns(np.where(ones, pairs.sum(-1), 0), v)
 
 
+def _decaying_in_order(a: Array, b: Array, v: Array | None, rank: Array, limit: Array) -> Array:
+    there = rank <= limit[:, None]
+    return _times_columns(np.where(there, np.exp(np.where(there, a[:, None] - b, 0)), 0), v)
+
+
 def _band_times(
     p: Array, x: Array, first: int, rows: int, transposed: bool = False, shared: int = 0, others: int = 0
 ) -> Array:
@@ -411,6 +416,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_sum_by_blocks": _sum_by_blocks,
     "_sum_by_windows": _sum_by_windows,
     "_decaying_in_chunks": _decaying_in_chunks,
+    "_decaying_in_order": _decaying_in_order,
     "_sum_in_chunks": _sum_in_chunks,
     "_sum_over": _sum_over,
     "_sum_windows": _sum_windows,

@@ -38,6 +38,11 @@ def _decaying_in_chunks_work(
     return int(each + several * _sum_in_chunks_work(q, q, v, axis))
 
 
+def _decaying_in_order_work(a: Array, b: Array, v: Array | None, *_: Array) -> int:
+    columns = 1 if v is None else prod(v.shape[1:])
+    return int(np.size(a) * (64 + 32 * columns) + np.size(b) * (8 + 4 * columns))
+
+
 def _einsum_work(spec: EinsumSpec, *arrays: Array) -> int:
     """Of products of two arrays at a time, in the best order."""
     terms = [set(term) for term in spec.terms]
@@ -144,6 +149,7 @@ WORK: Mapping[str, Callable[..., int]] = {
     "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
     "_decaying_in_chunks": _decaying_in_chunks_work,
+    "_decaying_in_order": _decaying_in_order_work,
     "_sum_in_chunks": _sum_in_chunks_work,
     "_band_times": _band_times_work,
     "_band_of": _band_of_work,

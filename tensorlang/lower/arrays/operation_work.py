@@ -91,6 +91,12 @@ def _decaying_in_chunks(
     return [*((several * times, shape) for times, shape in _chunks(q, k, v, axis)), *shown]
 
 
+def _decaying_in_order(a: Shaped, b: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]]:
+    """An exponential and a product for each element of a quarter of a chunk, of each row, and what is kept."""
+    columns = v.shape[1:] if isinstance(v, Shaped) else ()
+    return [(_CHUNK, a.shape), (_CHUNK // 2, (*a.shape, *columns)), (8, b.shape), (4, (*b.shape, *columns))]
+
+
 def _band_times(
     p: Shaped,
     x: Shaped,
@@ -160,6 +166,7 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
     "_decaying_in_chunks": _decaying_in_chunks,
+    "_decaying_in_order": _decaying_in_order,
     "_sum_in_chunks": _chunks,
     "_band_times": _band_times,
     "_band_of": _band_of,

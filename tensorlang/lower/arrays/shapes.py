@@ -264,6 +264,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_decaying_in_chunks": lambda exponents, powers, differences, q, k, v, axis, *_: _by_rows(
         (*exponents, *powers, *differences)[0][-1], v, axis
     ),
+    "_decaying_in_order": lambda a, b, v, *_: _by_rows(a, v, ZERO),
     "_sum_in_chunks": lambda q, k, v, axis, *_: _by_rows(q, v, axis),
     "_sum_windows": lambda x, at: Shaped((*x.shape[: len(x.shape) - len(at)], *(axis[3] for axis in at))),
     "_sums": lambda *terms: tuple(Shaped() for _ in terms),

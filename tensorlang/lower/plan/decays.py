@@ -33,6 +33,11 @@ class Pairs:
     differences: tuple[tuple[Expr, Expr], ...] = ()
 
     @property
+    def is_exponential(self) -> bool:
+        """Whether they are exp(a - b) alone."""
+        return not (self.powers or self.differences) and [s for s, _, _ in self.exponents] == [None]
+
+    @property
     def parts(self) -> tuple[Expr, ...]:
         """What is computed of them once for each row, or each that is summed."""
         sides = (*self.exponents, *self.powers, *self.differences)

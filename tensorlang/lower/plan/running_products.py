@@ -46,7 +46,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.costs import COSTS
-from tensorlang.lower.plan.decays import is_difference, may_decay, pairs_of
+from tensorlang.lower.plan.decays import Pairs, is_difference, may_decay, pairs_of
 from tensorlang.lower.plan.dependence import is_finite, places, reads, results, variable
 from tensorlang.lower.plan.products import (
     Binder,
@@ -60,7 +60,15 @@ from tensorlang.lower.plan.products import (
     total,
     without_answered,
 )
-from tensorlang.lower.plan.ties import ends_of_pair, in_groups, is_diagonal, is_tree, of_pairs, tied_indices
+from tensorlang.lower.plan.ties import (
+    ends_of_pair,
+    in_groups,
+    is_diagonal,
+    is_ranking,
+    is_tree,
+    of_pairs,
+    tied_indices,
+)
 from tensorlang.sets.isl import unanswered
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
@@ -120,12 +128,12 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle 
 def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
     """The indices of an array that the conditions of `t` tie, two or all, if no factor has two of them."""
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint(sizes)]
-    ends = ends_of_pair(of_pairs(ties))
+    ends = ends_of_pair(of_pairs(ties), ranked=True)
     if ends is None:
         asks = len(sizes) == 2 and ties and all(isinstance(q, Exists) for q in ties)  # sums may have the answer
         tied = tied_indices(t) >= sizes.keys() and is_tree(t, dict(t.loops), sizes)
         ends = frozenset(sizes) if asks or tied else None
-    elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
+    elif not ends <= sizes.keys() or (len({sizes[i] for i in ends}) > 1 and not any(map(is_ranking, ties))):
         return None
     both = [part for part in t.factors if not _is_of_pair(part)] if ends is not None else []
     return None if ends is None or any(ends <= read_at(part) for part in both) else ends
@@ -276,12 +284,15 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
     if any(not free_atoms(q).isdisjoint(inner) and len(of_pairs([q])) == 0 for q in ties):
         return None
     ties = of_pairs(ties)
-    ends = ends_of_pair(ties)
-    if ends is None or summed not in ends or not ends - {summed} <= around.keys() or (inner and in_groups(ties)):
+    ends = ends_of_pair(ties, ranked=True)
+    by_rank = any(map(is_ranking, ties))
+    if ends is None or summed not in ends or not ends - {summed} <= around.keys():
+        return None
+    if inner and (by_rank or in_groups(ties)):
         return None
     (row,) = ends - {summed}
     pairs = pairs_of(t.factors, row, summed)
-    if pairs is None or (pairs.factors and not (around[row] is binder[1] and _is_in_order(ties))):
+    if pairs is None or (pairs.factors and not _is_in_order(ties, pairs, around[row] is binder[1])):
         return None
     rest = replace(t, factors=tuple(e for e in t.factors if e not in pairs.factors))
     if _may_spoil(rest) or ((inner or pairs.factors) and any(single_places(a) is None for a in rest.factors)):
@@ -309,8 +320,10 @@ def _is_short(size: Affine) -> bool:
     return size.is_constant and size.constant < 4 * COSTS["chunk"]
 
 
-def _is_in_order(ties: Sequence[Predicate]) -> bool:
-    return len(ties) == 1 and isinstance(ties[0], NonNegative) and not ties[0].value.lookups
+def _is_in_order(ties: Sequence[Predicate], pairs: Pairs, is_square: bool) -> bool:
+    if len(ties) != 1 or not isinstance(ties[0], NonNegative):
+        return False
+    return pairs.is_exponential if is_ranking(ties[0]) else is_square and not ties[0].value.lookups
 
 
 def _has_squares(t: Term) -> bool:

@@ -10,13 +10,16 @@ from tensorlang.lower.plan.dependence import telling
 from tensorlang.lower.plan.products import Term, read_at
 
 
-def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False) -> frozenset[Index] | None:
+def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False, ranked: bool = False) -> frozenset[Index] | None:
     """The two indices that `ties` say are in order, j + 2 <= i, or the same, or of one group, p[j] = p[i], or in
-    order and of a group; or one is an element of the other, i = p[j], if that is `scattered`."""
+    order and of a group; or one is an element of the other, i = p[j], if that is `scattered`; or their elements are in
+    order, p[j] <= p[i], if that is `ranked`."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
-    if not in_groups(ties, scattered) and not (len(ties) == 1 and (_is_order(ties[0]) or is_diagonal(ties[0]))):
+    if not in_groups(ties, scattered) and not (
+        len(ties) == 1 and (_is_order(ties[0]) or is_diagonal(ties[0]) or (ranked and is_ranking(ties[0])))
+    ):
         return None
     return indices
 
@@ -45,6 +48,13 @@ def _has_index(a: Affine) -> bool:
 
 def _is_order(q: Predicate) -> bool:
     if not isinstance(q, NonNegative) or q.value.lookups:
+        return False
+    return sorted(k for _, k in q.value.terms) == [-1, 1]
+
+
+def is_ranking(q: Predicate) -> bool:
+    """Whether `q` says that two elements that data give are in order, or one of these and an index."""
+    if not isinstance(q, NonNegative) or not q.value.lookups:
         return False
     return sorted(k for _, k in q.value.terms) == [-1, 1]
 

@@ -181,7 +181,7 @@ def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
         if e is None:
             return Name("None")
         axes = (*found.batch, *own)
-        x = yield from call(_laid_out(ctx, inner, e, axes))
+        x = yield from call(laid_out(ctx, inner, e, axes))
         return _over(ctx, c.ranges, every, x, axes)
 
     def reads(e: Expr | None) -> tuple[Index, ...]:
@@ -225,7 +225,8 @@ def _over(ctx: Context, own: Mapping[Index, Range], wanted: Mapping[Index, Range
     return among_zeros(ctx, own, wanted, Value(x, axes, 1)).node
 
 
-def _laid_out(ctx: Context, inner: Scope, e: Expr, axes: Sequence[Index]) -> Deep[Node]:
+def laid_out(ctx: Context, inner: Scope, e: Expr, axes: Sequence[Index]) -> Deep[Node]:
+    """The array of `e` over these axes."""
     v: Value = yield from call(ctx.value(e, ctx.scope(inner, domain={i: inner.domain[i] for i in axes})))
     return whole(ctx, inner, v, tuple(axes))
 

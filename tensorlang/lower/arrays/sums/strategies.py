@@ -36,6 +36,7 @@ from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.data_diagonals import DATA_DIAGONALS, FEW_POINTS
+from tensorlang.lower.arrays.sums.decays_in_order import DECAYS_IN_ORDER
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.expand import EXPAND
@@ -343,6 +344,7 @@ STRATEGIES = (
     WINDOW,
     DATA_DIAGONALS,
     CHUNKS,
+    DECAYS_IN_ORDER,
     NEST,
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),

@@ -138,6 +138,40 @@ def _with_steps(state, steps):
     return state
 
 
+def _decaying_in_order(a, b, v, rank, limit):
+    """The sums of exp(a[i] - b[j]) * v[j] over all j of which the rank is at most limit[i]; v is 1 if it is None.
+
+    What comes before a chunk of what is sorted by rank is kept times exp(c - b[j]), as in `_decaying_in_chunks`.
+    """
+    n = b.shape[0]
+    v = jnp.ones_like(b) if v is None else v
+    columns = v.shape[1:]
+    if 0 in (n, *a.shape, *columns):
+        return jnp.zeros((*a.shape, *columns), v.dtype)
+    order = jnp.argsort(rank, stable=True)
+    end = jnp.searchsorted(rank[order], limit, side="right")
+    size = COSTS["chunk"] // 4
+    edges = (0, (n // size + 1) * size - n)
+    b = jnp.pad(b[order], edges, mode="edge").reshape(-1, size)
+    v = jnp.pad(v.reshape(n, -1)[order], (edges, (0, 0))).reshape(*b.shape, -1)
+    most, weight = jnp.finfo(v.dtype).max, jnp.abs(v).max(-1)
+    least = lax.stop_gradient(jnp.where(weight == 0, most, b - jnp.clip(jnp.log(weight), -40, 0)).min(-1))
+
+    def chunk(before, rows):
+        (state, kept), (b, v, least) = before, rows
+        least = jnp.minimum(kept, least)
+        added = jnp.exp(jnp.where((v == 0).all(-1), 0, least - b)) @ v
+        return (jnp.exp(least - kept) * state + added, least), before
+
+    start = jnp.zeros(v.shape[-1], v.dtype), jnp.asarray(most, v.dtype)
+    _, (state, kept) = lax.scan(chunk, start, (b, v, least))
+    at = end // size
+    there = jnp.arange(size) < (end % size)[:, None]
+    within = jnp.where(there, jnp.exp(jnp.where(there, a[:, None] - b[at], 0)), 0)
+    found = jnp.exp(a - kept[at])[:, None] * state[at] + jnp.einsum("ij,ije->ie", within, v[at])
+    return found.reshape(*a.shape, *columns)
+
+
 def _sum_in_chunks(q, k, v, axis, backwards, strict, selects):
     """The sums of (q[i] . k[j]) * v[j] over j <= i, or j < i if strict; over j >= i or j > i if backwards.
 

@@ -1,0 +1,108 @@
+"""Sums of exponentials that data put in order, as softmax over all that come after a row in some ranking.
+
+    gen i, b. sum j. [c(j) <= d(i)] * exp(x[i] - y[j]) * v[j, b]
+
+What is summed is sorted by c(j). A row sees what comes before its chunk by one sum, which is kept times an exponential
+so that nothing overflows, and what is in its chunk by itself: of n in chunks of k that takes n * k exponentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce as fold
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.grammar import Expr, Mul, bracket, number
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
+from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.ir import Name, Node
+from tensorlang.lower.arrays.sums.chunked import laid_out
+from tensorlang.lower.arrays.sums.groups import sides
+from tensorlang.lower.arrays.sums.segment_sum import at_points
+from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
+from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import Value, apply, times
+from tensorlang.lower.plan.decays import pairs_of
+from tensorlang.lower.plan.dependence import factors
+from tensorlang.recursion import Deep, call
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """exp(above - below) * value for each j of which the rank is at most the limit of the row."""
+
+    row: Index
+    j: Index
+    rank: Affine
+    limit: Affine
+    above: Expr
+    below: Expr
+    value: Expr | None
+    columns: tuple[Index, ...]
+    outside: Expr | None
+    """What each row is multiplied by."""
+
+
+def _in_order(ctx: Context, c: Summation) -> _Ordered | WhyNot:
+    if c.whole:
+        return DECIDED
+    for q in c.parts if len(c.summed) == 1 and not c.selects else ():
+        compared = sides(c, q.value) if isinstance(q, NonNegative) and q.value.lookups else None
+        if compared is not None and len(rows := c.scope.axes(compared[2])) == 1:
+            found = _of_rows(ctx, c, rows[0], compared, [p for p in c.parts if p is not q])
+            if found is not None:
+                return found
+    return WhyNot("no exponential of a difference is summed up to a limit that data give")
+
+
+def _of_rows(
+    ctx: Context, c: Summation, row: Index, compared: tuple[Index, Affine, Affine], others: Sequence[Predicate]
+) -> _Ordered | None:
+    j, own, limit = compared
+
+    def free(e: Expr) -> frozenset[Index]:
+        return ctx.free_indices.free(e, c.scope.env)
+
+    every = factors(c.body)
+    pairs = pairs_of(every, row, j, free)
+    if pairs is None or not pairs.is_exponential:
+        return None
+    if any(i is not j for q in others for i in free_atoms(q) if isinstance(i, Index)):
+        return None
+    ((_, above, below),) = pairs.exponents
+    outside = [e for e in every if e not in pairs.factors and j not in free(e)]
+    rest = [e for e in every if e not in (*pairs.factors, *outside)]
+    read = frozenset[Index]().union(*map(free, rest)) - {j}
+    if not free(above) <= {row} or not free(below) <= {j} or row in read or not read <= c.scope.domain.keys():
+        return None
+    if others:
+        rest = [bracket(conjunction(others), fold(Mul, rest) if rest else number(1))]
+    columns = tuple(i for i in c.scope.domain if i in read)
+    value, beside = (fold(Mul, several) if several else None for several in (rest, outside))
+    return _Ordered(row, j, -own, limit, above, below, value, columns, beside)
+
+
+def _up_to_limits(ctx: Context, c: Summation, found: _Ordered) -> Deep[Value]:
+    inner = ctx.scope(c.scope, domain=c.ranges, masks=())
+    above = yield from call(laid_out(ctx, inner, found.above, (found.row,)))
+    below = yield from call(laid_out(ctx, inner, found.below, (found.j,)))
+    value: Node = Name("None")
+    if found.value is not None:
+        value = yield from call(laid_out(ctx, inner, found.value, (found.j, *found.columns)))
+    rank, limit = at_points(ctx, inner, found.rank, (found.j,)), at_points(ctx, c.scope, found.limit, (found.row,))
+    ctx.multiplied = True
+    node = apply("_decaying_in_order", above, below, value, rank, limit)
+    v = Value(node, (found.row, *found.columns), 1)
+    if found.outside is None:
+        return v
+    return times((yield from call(ctx.value(found.outside, c.scope))), v, c.scope.order)
+
+
+DECAYS_IN_ORDER = Strategy(
+    "exponentials in order",
+    "gen i. sum j. [c(j) <= d(i)] * exp(x[i] - y[j]) * v[j]: what is summed is sorted by c(j), and kept in chunks",
+    _in_order,
+    _up_to_limits,
+)
+"""Sums of exponentials of differences up to limits that data give."""

@@ -131,6 +131,10 @@ def _one_type(flat_: Flat, exact: bool) -> None:
                 raise Unsupported(f"numbers of type {v.aval.dtype}", equation)
 
 
+_EACH = MOVES | frozenset(["add", "div", "exp", "integer_pow", "log", "max", "min", "mul", "neg", "sub", "tanh"])
+"""Primitives that are cheap enough for each element to be done twice."""
+
+
 class _Ahead:
     """What JAX can compute before the program runs."""
 
@@ -140,8 +144,8 @@ class _Ahead:
         self._recompute = recompute
         self._numbers: set[Any] = set()
         """What depends on numbers that are computed here."""
-        self._arithmetic: set[Any] = set()
-        """What of these depends on others than those that are moved."""
+        self._expensive: set[Any] = set()
+        """What of these is more than to go through each element of what is given."""
         self._made = {v for equation in flat_.equations for v in equation.outvars}
         self._active = {
             v for v in flat_.inputs if jnp.issubdtype(v.aval.dtype, np.floating) and (active is None or active(v))
@@ -155,8 +159,8 @@ class _Ahead:
                     self._active.add(v)
                 if floating or any(w in self._numbers for w in given):
                     self._numbers.add(v)
-                    if equation.primitive.name not in MOVES or any(w in self._arithmetic for w in given):
-                        self._arithmetic.add(v)
+                    if equation.primitive.name not in _EACH or any(w in self._expensive for w in given):
+                        self._expensive.add(v)
 
     def can_compute(self, v: Any, as_order: bool = False) -> bool:
         """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
@@ -165,7 +169,7 @@ class _Ahead:
         if v not in self._made:  # within a loop or a branch
             return False
         if as_order:
-            return self._recompute or v not in self._arithmetic
+            return self._recompute or v not in self._expensive
         return v not in self._active and (self._recompute or v not in self._numbers)
 
 

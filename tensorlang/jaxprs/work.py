@@ -36,7 +36,7 @@ FREE = MOVES | {"neg"}
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
 """Primitives that are linear in each of two arrays, and may add up products."""
 
-SORTED = 96
+SORTED = 48
 """So many operations take the time of a number that is put in order, times the logarithm of how many there are."""
 
 COPIES = 4

@@ -184,8 +184,10 @@ def _decaying_in_chunks(
     return _times_columns(np.where(ones, pairs.sum(-1), 0), v)
 
 
-def _decaying_in_order(a: Array, b: Array, v: Array | None, rank: Array, limit: Array) -> Array:
-    there = rank <= limit[:, None]
+def _decaying_in_order(
+    a: Array, b: Array, v: Array | None, at: Array, rank: Array, asked: Array, limit: Array, *_: int
+) -> Array:
+    there = (at == asked[:, None]) & (rank <= limit[:, None])
     return _times_columns(np.where(there, np.exp(np.where(there, a[:, None] - b, 0)), 0), v)
 
 

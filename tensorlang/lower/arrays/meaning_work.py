@@ -38,7 +38,7 @@ def _decaying_in_chunks_work(
     return int(each + several * _sum_in_chunks_work(q, q, v, axis))
 
 
-def _decaying_in_order_work(a: Array, b: Array, v: Array | None, *_: Array) -> int:
+def _decaying_in_order_work(a: Array, b: Array, v: Array | None, *_: object) -> int:
     columns = 1 if v is None else prod(v.shape[1:])
     return int(np.size(a) * (64 + 32 * columns) + np.size(b) * (8 + 4 * columns))
 

@@ -321,9 +321,9 @@ def _is_short(size: Affine) -> bool:
 
 
 def _is_in_order(ties: Sequence[Predicate], pairs: Pairs, is_square: bool) -> bool:
-    if len(ties) != 1 or not isinstance(ties[0], NonNegative):
-        return False
-    return pairs.is_exponential if is_ranking(ties[0]) else is_square and not ties[0].value.lookups
+    if in_groups(ties) or any(map(is_ranking, ties)):
+        return pairs.is_exponential and all(len(q.difference.lookups) == 2 for q in ties if isinstance(q, Equal))
+    return is_square and len(ties) == 1 and isinstance(ties[0], NonNegative)
 
 
 def _has_squares(t: Term) -> bool:

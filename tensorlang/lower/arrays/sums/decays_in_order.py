@@ -1,9 +1,10 @@
-"""Sums of exponentials that data put in order, as softmax over all that come after a row in some ranking.
+"""Sums of exponentials in groups and orders that data give, as softmax over all that come after a row in some ranking.
 
-    gen i, b. sum j. [c(j) <= d(i)] * exp(x[i] - y[j]) * v[j, b]
+    gen i, b. sum j. [p(j) = q(i) and c(j) <= d(i)] * exp(x[i] - y[j]) * v[j, b]
 
-What is summed is sorted by c(j). A row sees what comes before its chunk by one sum, which is kept times an exponential
-so that nothing overflows, and what is in its chunk by itself: of n in chunks of k that takes n * k exponentials.
+What is summed is sorted by p(j) and c(j). A row sees what comes before its chunk by one sum, which is kept times an
+exponential so that nothing overflows, and what is in its chunk by itself: of n in chunks of k that takes n * k
+exponentials.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.grammar import Expr, Mul, bracket, number
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Name, Node
 from tensorlang.lower.arrays.sums.chunked import laid_out
-from tensorlang.lower.arrays.sums.groups import sides
-from tensorlang.lower.arrays.sums.segment_sum import at_points
+from tensorlang.lower.arrays.sums.groups import Group, groups, sides
+from tensorlang.lower.arrays.sums.running_in_groups import Ties, places_in_order
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, times
@@ -30,36 +32,44 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class _Ordered:
-    """exp(above - below) * value for each j of which the rank is at most the limit of the row."""
+    """exp(above - below) * value for each j that `ties` leave of a row; what the row is multiplied by is `outside`."""
 
-    row: Index
-    j: Index
-    rank: Affine
-    limit: Affine
+    ties: Ties
     above: Expr
     below: Expr
     value: Expr | None
     columns: tuple[Index, ...]
     outside: Expr | None
-    """What each row is multiplied by."""
 
 
 def _in_order(ctx: Context, c: Summation) -> _Ordered | WhyNot:
     if c.whole:
         return DECIDED
-    for q in c.parts if len(c.summed) == 1 and not c.selects else ():
-        compared = sides(c, q.value) if isinstance(q, NonNegative) and q.value.lookups else None
-        if compared is not None and len(rows := c.scope.axes(compared[2])) == 1:
-            found = _of_rows(ctx, c, rows[0], compared, [p for p in c.parts if p is not q])
-            if found is not None:
-                return found
-    return WhyNot("no exponential of a difference is summed up to a limit that data give")
+    for group in (*groups(c), None) if len(c.summed) == 1 and not c.selects else ():
+        parts = [q for q in c.parts if group is None or q is not group.part]
+        for q in (*parts, None) if group is not None else parts:
+            compared = sides(c, q.value) if isinstance(q, NonNegative) else None
+            if compared is None and group is not None and q is None:
+                compared = group.j, ZERO, ZERO
+            if compared is not None:
+                found = _of_rows(ctx, c, group, compared, [p for p in parts if p is not q])
+                if found is not None:
+                    return found
+    return WhyNot("no exponential of a difference is summed in a group, or up to a limit, that data give")
 
 
 def _of_rows(
-    ctx: Context, c: Summation, row: Index, compared: tuple[Index, Affine, Affine], others: Sequence[Predicate]
+    ctx: Context,
+    c: Summation,
+    group: Group | None,
+    compared: tuple[Index, Affine, Affine],
+    others: Sequence[Predicate],
 ) -> _Ordered | None:
     j, own, limit = compared
+    rows = c.scope.axes(limit if group is None else limit + atom_affine(group.asked))
+    if len(rows) != 1 or (group is not None and group.j is not j):
+        return None
+    row = rows[0]
 
     def free(e: Expr) -> frozenset[Index]:
         return ctx.free_indices.free(e, c.scope.env)
@@ -80,20 +90,19 @@ def _of_rows(
         rest = [bracket(conjunction(others), fold(Mul, rest) if rest else number(1))]
     columns = tuple(i for i in c.scope.domain if i in read)
     value, beside = (fold(Mul, several) if several else None for several in (rest, outside))
-    return _Ordered(row, j, -own, limit, above, below, value, columns, beside)
+    return _Ordered(Ties(j, group, (row,), -own, limit), above, below, value, columns, beside)
 
 
 def _up_to_limits(ctx: Context, c: Summation, found: _Ordered) -> Deep[Value]:
-    inner = ctx.scope(c.scope, domain=c.ranges, masks=())
-    above = yield from call(laid_out(ctx, inner, found.above, (found.row,)))
-    below = yield from call(laid_out(ctx, inner, found.below, (found.j,)))
+    inner, ties = ctx.scope(c.scope, domain=c.ranges, masks=()), found.ties
+    above = yield from call(laid_out(ctx, inner, found.above, ties.axes))
+    below = yield from call(laid_out(ctx, inner, found.below, (ties.j,)))
     value: Node = Name("None")
     if found.value is not None:
-        value = yield from call(laid_out(ctx, inner, found.value, (found.j, *found.columns)))
-    rank, limit = at_points(ctx, inner, found.rank, (found.j,)), at_points(ctx, c.scope, found.limit, (found.row,))
+        value = yield from call(laid_out(ctx, inner, found.value, (ties.j, *found.columns)))
     ctx.multiplied = True
-    node = apply("_decaying_in_order", above, below, value, rank, limit)
-    v = Value(node, (found.row, *found.columns), 1)
+    node = apply("_decaying_in_order", above, below, value, *places_in_order(ctx, c, inner, ties))
+    v = Value(node, (*ties.axes, *found.columns), 1)
     if found.outside is None:
         return v
     return times((yield from call(ctx.value(found.outside, c.scope))), v, c.scope.order)
@@ -101,8 +110,9 @@ def _up_to_limits(ctx: Context, c: Summation, found: _Ordered) -> Deep[Value]:
 
 DECAYS_IN_ORDER = Strategy(
     "exponentials in order",
-    "gen i. sum j. [c(j) <= d(i)] * exp(x[i] - y[j]) * v[j]: what is summed is sorted by c(j), and kept in chunks",
+    "gen i. sum j. [p(j) = q(i) and c(j) <= d(i)] * exp(x[i] - y[j]) * v[j]: what is summed is sorted by p(j) and "
+    "c(j), and kept in chunks",
     _in_order,
     _up_to_limits,
 )
-"""Sums of exponentials of differences up to limits that data give."""
+"""Sums of exponentials of differences in groups, and up to limits, that data give."""

@@ -17,6 +17,7 @@ from tensorlang.language.predicates import NonNegative, free_atoms
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Name, Node
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.groups import Group, groups, sides
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.segment_sum import at_points
@@ -27,15 +28,21 @@ from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
-class InOrder:
-    """The terms over j of `inside`, of which those of the group that is asked for at `axes`, or all if there is none,
-    count for which rank(j) <= limit."""
+class Ties:
+    """Of what is summed over j those of the group that is asked for at `axes`, or all if there is none, for which
+    rank(j) <= limit."""
 
     j: Index
     group: Group | None
     axes: Axes
     rank: Affine
     limit: Affine
+
+
+@dataclass(frozen=True)
+class InOrder(Ties):
+    """These, of the terms over j of `inside`."""
+
     inside: Summation
 
 
@@ -87,18 +94,24 @@ def apply_in_order(
     ctx: Context, c: Summation, found: InOrder, names: tuple[str, str], values: Sequence[Node], *further: Node
 ) -> Node:
     """The first of the operations `names`, if each sum ends at its place; else the second one, up to a limit."""
-    j, axes, inner, group = found.j, found.axes, found.inside.scope, found.group
+    inner, step = found.inside.scope, _in_step(c, found)
+    if step is not None:
+        at, _, wanted, _, size, *_ = places_in_order(ctx, c, inner, found)
+        flags = (Name(str(step.constant < 0)), Name(str(found.rank.coefficient(found.j) < 0)))
+        return apply(names[0], *values, at, wanted, size, *flags, *further)
+    return apply(names[1], *values, *places_in_order(ctx, c, inner, found), *further)
+
+
+def places_in_order(ctx: Context, c: Summation, inner: Scope, found: Ties) -> list[Node]:
+    """The groups and the ranks of what is summed, in the scope `inner`, the groups and limits that are asked for, how
+    many groups there may be, and between which numbers the ranks are."""
+    j, axes, group = found.j, found.axes, found.group
     own, asked = (ZERO, ZERO) if group is None else (atom_affine(group.own), atom_affine(group.asked))
     at, wanted = at_points(ctx, inner, own, (j,)), at_points(ctx, c.scope, asked, axes)
-    size = integer(1) if group is None else _number_of(ctx, group)
-    step = _in_step(c, found)
-    if step is not None:
-        flags = (Name(str(step.constant < 0)), Name(str(found.rank.coefficient(j) < 0)))
-        return apply(names[0], *values, at, wanted, size, *flags, *further)
     rank = at_points(ctx, inner, found.rank, (j,))
     limit = at_points(ctx, c.scope, found.limit, axes)
-    bounds = ctx.integers.nodes(inner.bounds(found.rank))
-    return apply(names[1], *values, at, rank, wanted, limit, size, *bounds, *further)
+    size = integer(1) if group is None else _number_of(ctx, group)
+    return [at, rank, wanted, limit, size, *ctx.integers.nodes(inner.bounds(found.rank))]
 
 
 def _number_of(ctx: Context, group: Group) -> Node:

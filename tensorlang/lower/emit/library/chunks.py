@@ -138,38 +138,60 @@ def _with_steps(state, steps):
     return state
 
 
-def _decaying_in_order(a, b, v, rank, limit):
-    """The sums of exp(a[i] - b[j]) * v[j] over all j of which the rank is at most limit[i]; v is 1 if it is None.
+def _decaying_in_order(a, b, v, own, rank, asked, limit, groups, least, greatest):
+    """The sums of exp(a[i] - b[j]) * v[j] over all j of the group asked[i] of which the rank is at most limit[i], as in
+    `_running_up_to`; v is 1 if it is None.
 
-    What comes before a chunk of what is sorted by rank is kept times exp(c - b[j]), as in `_decaying_in_chunks`.
+    What comes before a chunk of what is sorted is kept times exp(c - b[j]), as in `_decaying_in_chunks`.
     """
-    n = b.shape[0]
+    n, size = b.shape[0], COSTS["chunk"] // 4
     v = jnp.ones_like(b) if v is None else v
     columns = v.shape[1:]
     if 0 in (n, *a.shape, *columns):
         return jnp.zeros((*a.shape, *columns), v.dtype)
-    order = jnp.argsort(rank, stable=True)
-    end = jnp.searchsorted(rank[order], limit, side="right")
-    size = COSTS["chunk"] // 4
+    order, start, end = _places_in_order(own, rank, asked, limit, groups, least, greatest)
     edges = (0, (n // size + 1) * size - n)
-    b = jnp.pad(b[order], edges, mode="edge").reshape(-1, size)
+    cut = lambda x: jnp.pad(x[order], edges, mode="edge").reshape(-1, size)
+    b, own = cut(b), cut(own)
     v = jnp.pad(v.reshape(n, -1)[order], (edges, (0, 0))).reshape(*b.shape, -1)
-    most, weight = jnp.finfo(v.dtype).max, jnp.abs(v).max(-1)
+    kept = jnp.where(own[:, :, None] == own[:, -1:, None], v, 0)  # of the group that goes on
+    goes_on = jnp.concatenate([jnp.ones(1, bool), own[1:, -1] == own[:-1, -1]])
+    most, weight = jnp.finfo(v.dtype).max, jnp.abs(kept).max(-1)
     least = lax.stop_gradient(jnp.where(weight == 0, most, b - jnp.clip(jnp.log(weight), -40, 0)).min(-1))
 
     def chunk(before, rows):
-        (state, kept), (b, v, least) = before, rows
-        least = jnp.minimum(kept, least)
+        (state, above), (b, v, least, goes_on) = before, rows
+        state, above = jnp.where(goes_on, state, 0), jnp.where(goes_on, above, most)
+        least = jnp.minimum(above, least)
         added = jnp.exp(jnp.where((v == 0).all(-1), 0, least - b)) @ v
-        return (jnp.exp(least - kept) * state + added, least), before
+        return (jnp.exp(least - above) * state + added, least), before
 
-    start = jnp.zeros(v.shape[-1], v.dtype), jnp.asarray(most, v.dtype)
-    _, (state, kept) = lax.scan(chunk, start, (b, v, least))
+    first = jnp.zeros(v.shape[-1], v.dtype), jnp.asarray(most, v.dtype)
+    _, (state, above) = lax.scan(chunk, first, (b, kept, least, goes_on))
     at = end // size
-    there = jnp.arange(size) < (end % size)[:, None]
+    place = at[:, None] * size + jnp.arange(size)
+    there = (place >= start[:, None]) & (place < end[:, None])
     within = jnp.where(there, jnp.exp(jnp.where(there, a[:, None] - b[at], 0)), 0)
-    found = jnp.exp(a - kept[at])[:, None] * state[at] + jnp.einsum("ij,ije->ie", within, v[at])
+    earlier = jnp.where(start < at * size, jnp.exp(jnp.where(start < at * size, a - above[at], 0)), 0)
+    found = earlier[:, None] * state[at] + jnp.einsum("ij,ije->ie", within, v[at])
     return found.reshape(*a.shape, *columns)
+
+
+def _places_in_order(own, rank, asked, limit, groups, least, greatest):
+    """The order of groups and of ranks between two numbers, and where in it what is asked for starts and ends."""
+    width = greatest - least + 2
+    if groups * width < 2**31:
+        limit = jnp.clip(limit, least - 1, greatest)
+        key, end = (x * width + y - least + 1 for x, y in ((own, rank), (asked, limit)))
+        order = jnp.argsort(key, stable=True)
+        key = key[order]
+        return order, jnp.searchsorted(key, asked * width), jnp.searchsorted(key, end, side="right")
+    n, m = rank.shape[0], limit.shape[0]
+    after = jnp.arange(n + m) >= n
+    both = jnp.lexsort((after, jnp.concatenate([rank, limit]), jnp.concatenate([own, asked])))
+    ends = jnp.zeros(n + m, jnp.int32).at[both].set(jnp.cumsum(~after[both], dtype=jnp.int32))
+    order = jnp.lexsort((rank, own))
+    return order, jnp.searchsorted(own[order], asked), ends[n:]
 
 
 def _sum_in_chunks(q, k, v, axis, backwards, strict, selects):

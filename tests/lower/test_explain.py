@@ -40,6 +40,7 @@ EXAMPLES = {
     "diagonals that data give": "f(x: [n]R, y: [q]R, a: [q]idx(n)) = "
     "gen j:n. sum i:q. [a[i] - 2 <= j <= a[i]] * sin(x[j] + y[i])",
     "chunks": "f(q: [n][d]R, k: [n][d]R, v: [n]R) = gen i:n. sum j:n, a:d. [j <= i] * q[i, a] * k[j, a] * v[j]",
+    "exponentials in order": "f(x: [n]R, p: [n]idx(n)) = gen i:n. sum j:n. [p[i] <= p[j]] * exp(x[j] - x[i])",
     "nest": "f(x: [n]R, y: [n]R) = sum i:n, j:n. [j <= i] * x[i] * y[j]",
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",
     "hoist": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",

@@ -266,6 +266,14 @@ def test_single_and_double_precision_follow_the_inputs() -> None:
             assert [a.dtype for a in jax.tree.leaves(lower(f)(np.ones(2, dtype), dtype(3)))] == [dtype] * 3
 
 
+@pytest.mark.parametrize("e", ["where_gt(x[i], 0, 1)", "[2 < i] * where_ge(x[i], 0, 2) + 1", "where_gt(x[i], 1, 1)^2"])
+def test_results_of_comparisons_are_numbers(e: str) -> None:
+    for text in (f"f(x: [n]R) = gen i:n. {e}", f"f(x: [n]R) = sum i:n. {e}"):
+        found = lower(parse(text))(np.arange(5, dtype=np.float32))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, evaluate(parse(text), np.arange(5.0)))
+
+
 def test_a_false_bracket_hides_values_that_are_not_finite() -> None:
     f = parse("f(x: [n]R, y: [n]R) = gen i:n. [i > 0 and i != 2] * log(x[i]) * y[i]")
     x, y = np.array([0, 1, -1, 4], np.float32), np.array([np.nan, 1, np.inf, 1], np.float32)

@@ -27,6 +27,7 @@ from tensorlang.lower.arrays.ir import (
     Transpose,
     Tuple,
 )
+from tensorlang.simplify.scattered import LINEAR_IN_LAST
 
 Axes = tuple[Index, ...]
 
@@ -240,6 +241,5 @@ def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
         # Python's own numbers would raise where arrays give inf or nan
         values = [replace(v, node=cast(v.node)) for v in values]
     depth = 1 + max(v.depth for v in values)
-    return Value(
-        Elementwise(f, tuple(v.node for v in values)), axes, depth, None, all(v.weak and v.axes for v in values)
-    )
+    weak = values[-1].weak if f.name in LINEAR_IN_LAST else all(v.weak and v.axes for v in values)
+    return Value(Elementwise(f, tuple(v.node for v in values)), axes, depth, None, weak)

@@ -7,6 +7,7 @@ in_step         products that steps make, rather than to read them of all times
 read_products   products that steps store anyway, in the place of their factors
 read_states     short sums of states that steps store and read on, computed of the states instead
 read_parts      states of which a part is kept over the time
+short_windows   indices to which conditions leave few places
 needless_masks  masks of the time that hide nothing but zeros
 reroll          statements of the same form become one statement over an axis
 inline          elements computed where they are read

@@ -66,6 +66,12 @@ def is_right(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10, err_msg=str(f))
 
 
+def sized_work(f: tl.Function, sizes: dict[str, int]) -> int:
+    """How many elements the code of `f` makes at these sizes."""
+    run = lambda *xs: tl.to_jax(f)(*xs, **further(f, sizes))
+    return work(run, *arguments(f, sizes)).elements
+
+
 SIZES = [
     {"n": n, "m": m, "k": k, "q": q, "d": 2}
     for n, m, k, q in ((1, 1, 1, 2), (7, 4, 3, 5), (37, 50, 6, 40), (0, 1, 2, 0), (40, 70_000, 70_000, 3))
@@ -80,11 +86,7 @@ def test_values_and_gradients_are_right_and_take_work_in_proportion_to_the_rows(
         with jax.enable_x64(True):
             for sizes in SIZES:
                 is_right(h, sizes)
-        elements = []
-        for n in (512, 1024, 2048):
-            sizes = {"n": n, "m": n, "k": n, "q": n}
-            run = lambda *xs, h=h, sizes=sizes: tl.to_jax(h)(*xs, **further(h, sizes))
-            elements.append(work(run, *arguments(h, sizes)).elements)
+        elements = [sized_work(h, {"n": n, "m": n, "k": n, "q": n}) for n in (512, 1024, 2048)]
         assert elements[2] - elements[1] <= 2.2 * (elements[1] - elements[0]), elements
 
 

@@ -44,13 +44,13 @@ from tensorlang.lower.arrays.sums.factor import FACTOR, NEST, SEPARATE
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
-from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS, in_groups, in_order
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
-from tensorlang.lower.arrays.undecided import undecided_conditions
+from tensorlang.lower.arrays.undecided import exclude_one_another, undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep, call
 
@@ -166,7 +166,8 @@ def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) 
 
 
 def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
-    """A condition that leaves one point or another of an index, and its cases, of which at most one holds."""
+    """A condition that leaves one point or another of an index, or what comes before or after one in an order that data
+    give, and its cases, of which at most one holds."""
     for q in c.parts if c.summed else ():
         if not isinstance(q, Or) or len(q.parts) > _MOST_CASES:
             continue
@@ -176,7 +177,15 @@ def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
         if known and determined and None not in opposites[:-1]:
             others = [p for p in opposites if p is not None]
             return q, [conjunction([part, *others[:k]]) for k, part in enumerate(q.parts)]
+        if all(_is_in_order(ctx, c, q, part) for part in q.parts) and exclude_one_another(c.scope, q.parts):
+            return q, [*q.parts]
     return WhyNot("no condition leaves one point or another of an index")
+
+
+def _is_in_order(ctx: Context, c: Summation, q: Or, case: Predicate) -> bool:
+    """Whether the sum in one case of a condition is a running one."""
+    alone = replace(c, parts=(*conjuncts(case), *(p for p in c.parts if p is not q)))
+    return not all(isinstance(way(ctx, alone), WhyNot) for way in (in_groups, in_order))
 
 
 def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:

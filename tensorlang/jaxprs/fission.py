@@ -1,7 +1,8 @@
 """Loop fission: what no state decides is computed before a loop, and what no step reads after it, for all times.
 
-Before it are integers and conditions that follow from data and counters: so steps read places of data and masks, which
-are parameters of a program, and make none. After it are products that steps only give, which are faster together.
+Before it are integers and conditions that follow from data and counters, and remainders of counters: so steps read
+places of data and masks, which are parameters of a program, and make none. After it are products that steps only give,
+which are faster together.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class _Steps:
                 continue
             known.update(e.outvars)
             made.append(e)
-            if any(v in data for v in operands):
+            if any(v in data for v in operands) or self._wraps(e):
                 data.update(e.outvars)
             else:
                 kept.append(e)  # counters are better computed in place, where they are seen to be such
@@ -125,6 +126,24 @@ class _Steps:
         if _elements(early) > most:
             return [], [], body.equations
         return needed(made, early), early, kept
+
+    def _wraps(self, e: Any) -> bool:
+        """Whether `e` is a remainder or quotient that is no affine function of a counter, as in a ring buffer."""
+        if e.primitive.name not in ("rem", "div"):
+            return False
+        by, length = self._number(e.invars[-1]), self.params.get("length")
+        return by is not None and not (isinstance(length, int) and length <= by)
+
+    def _number(self, v: Any) -> int | None:
+        """The number that `v` is, if that depends on nothing."""
+        equations = needed(self.body.equations, [v])
+        made = {w for e in equations for w in e.outvars}
+        if any(w not in made for w in (*_reads(equations), *([] if isinstance(v, core.Literal) else [v]))):
+            return None
+        env: dict[Any, Any] = {}
+        with jax.ensure_compile_time_eval():
+            evaluate(equations, env)
+            return int(read(v, env))
 
     def _late(self, most: int) -> tuple[list[Any], list[Any], list[Any]]:
         """Equations with products of what steps only give, what of that they make, and what they read of a step."""

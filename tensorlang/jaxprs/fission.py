@@ -112,10 +112,12 @@ class _Steps:
         made, kept = [], []
         for e in body.equations:
             operands = [v for v in e.invars if not isinstance(v, core.Literal)]
-            if e.effects or not all(v in known for v in operands) or not all(map(_is_discrete, e.outvars)):
+            as_numbers = e.primitive.name == "convert_element_type" and any(v in data for v in operands)
+            discrete = as_numbers or all(map(_is_discrete, e.outvars))
+            if e.effects or not discrete or not all(v in known for v in operands):
                 kept.append(e)
                 continue
-            known.update(e.outvars)
+            known.update(filter(_is_discrete, e.outvars))
             made.append(e)
             if any(v in data for v in operands) or self._wraps(e):
                 data.update(e.outvars)

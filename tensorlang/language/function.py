@@ -27,7 +27,7 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 """What calling a `Function` does: the first of these that does not return NotImplemented, else a call on arrays. The
 Python embedding puts a call on terms here; neither is known to the language itself."""
 
-_ON_ARRAYS = "tensorlang.lower.lowering"
+_ON_ARRAYS = "tensorlang.transforms.to_jax"
 _call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
 """The function there, once it has been imported."""
 _FROM_TEXT = "tensorlang.surface.parse"
@@ -87,7 +87,8 @@ class Function(Named, Shown):
         return self.census.nodes
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""
+        """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code; where JAX
+        traces them, as by `to_jax`."""
         try:
             for handler in call_handlers:
                 result = handler(self, args, kwargs)

@@ -77,6 +77,28 @@ def where(h: Any, v: Any, at: Any) -> Any:
     return jnp.sum(lax.scan(step, h, (v, at))[0] ** 2)
 
 
+def delayed(a: Any, x: Any, ring: Any) -> Any:
+    size = ring.shape[0]
+
+    def step(ring: Any, t: Any) -> Any:
+        y = x[t // 2] + a * ring[t % size]
+        return ring.at[t % size].set(y), y * jnp.mod(t, 3)
+
+    return jnp.sum(lax.scan(step, ring, jnp.arange(STEPS))[1] ** 2)
+
+
+def counted(a: Any, x: Any, ring: Any) -> Any:
+    size = ring.shape[0]
+
+    def step(t: Any, state: Any) -> Any:
+        ring, total = state
+        at = lax.rem(3 * t + 1, size)
+        return ring.at[at].set(jnp.sin(a * ring[at] + x[t])), total + ring[at]
+
+    ring, total = lax.fori_loop(0, STEPS, step, (ring, 0.0))
+    return total + jnp.sum(ring)
+
+
 def numbers(*shape: int) -> Any:
     return jnp.asarray(RNG.normal(size=shape) * 0.3, jnp.float32)
 
@@ -93,6 +115,8 @@ LOOPS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = 
     "table": (table, lambda n: (numbers(n), numbers(n))),
     "swaps": (swaps, lambda n: (numbers(max(n, STEPS)),)),
     "rows": (rows, lambda n: (numbers(n, 3), numbers(3, 3), places(n))),
+    "delayed": (delayed, lambda n: (jnp.float32(0.5), numbers(STEPS), numbers(n))),
+    "counted": (counted, lambda n: (jnp.float32(0.5), numbers(STEPS), numbers(n))),
     "where": (where, lambda n: (numbers(n), numbers(STEPS), places(n))),
 }
 

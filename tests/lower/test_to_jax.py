@@ -551,3 +551,18 @@ def test_outside_of_transformations_compiled_code_is_called(monkeypatch: pytest.
     assert f(x, y, holds) == f(jnp.asarray(x), y=y, E=holds) == traced
     with pytest.raises(tl.ArgumentError, match="y"):
         f(x, np.array([3, 0]), holds)
+
+
+def test_a_program_that_jax_differentiates_is_derived() -> None:
+    f = tl.parse("f(x: [n]R, k: [m]idx(n)) = sum q:m. sin(x[k[q]])")
+    x, k = jnp.arange(9.0), np.array([3, 3, 7])
+    natural = lambda x: jnp.sum(jnp.sin(x[k]))
+    np.testing.assert_allclose(jax.grad(f)(x, k), jax.grad(natural)(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.hessian(f))(x, k), jax.hessian(natural)(x), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(jax.vmap(f, (0, None))(jnp.stack([x, -x]), k), [natural(x), natural(-x)], rtol=1e-6)
+    assert "op=f_adjoint" in str(jax.make_jaxpr(jax.grad(f))(x, k))
+    g = tl.parse("g(E: rel(n, n), x: [n]R, c: (R, R)) = sum i:n, j:n. [E(i, j)] * fst(c) * x[i] * x[j]")
+    given = np.tri(4) > 0, jnp.arange(4.0), (2.0, 1.0)
+    wanted = jax.grad(lambda x: 2 * x @ jnp.tri(4) @ x)(given[1])
+    np.testing.assert_allclose(jax.grad(g, 1)(*given), wanted)
+    np.testing.assert_allclose(jax.grad(lambda x: g(E=given[0], x=x, c=given[2]))(given[1]), wanted)

@@ -154,7 +154,7 @@ def test_programs_of_such_loops_have_their_gradients(name: str) -> None:
     inside = [jnp.clip(a, 0, 11) if jnp.issubdtype(a.dtype, jnp.integer) else a for a in x]
     wanted = jax.tree.leaves(jax.grad(fun, by(x))(*inside))
     found = jax.tree.leaves(tl.lower(tl.grad(program.function))(**program.arguments(*inside)))
-    for a, b in zip(wanted, found, strict=True):
+    for a, b in zip(wanted, found[: len(wanted)], strict=True):  # numbers that JAX computes beforehand come last
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 

@@ -2,7 +2,8 @@
 
     jvp        its value and what it stores, and a linear program of the differentials that are not zero
     transpose  of a linear program, by the inputs that need a cotangent, for the results that have one
-    vmap       the program with a size more (`batch`), so derivatives of what is mapped are programs as well
+    vmap       the program with a size more (`batch`), so derivatives of what is mapped are programs as well; one after
+               the other where many elements are put in an order that data give, which is found for one at a time
     shard_map  arguments that are the same on all devices are made varying first; undone, that is a sum over devices
 
 All real arguments have the floating-point type `dtype`, and the results too. The sizes are known: no array is needed
@@ -11,7 +12,7 @@ to read them off. Nor is one for relations that are known by their points: these
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,8 +26,9 @@ from jax.sharding import AxisType
 
 from tensorlang.language.affine import Affine
 from tensorlang.language.arguments import to_leaves
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.language.census import expressions
+from tensorlang.language.grammar import Bracket, Choice, Extremum, Var
+from tensorlang.language.predicates import NonNegative, Relation, conjuncts
 from tensorlang.language.types import shape
 from tensorlang.lower.coordinates import Coordinates
 from tensorlang.lower.emit.runnable import Runnable, runnable
@@ -38,6 +40,10 @@ from tensorlang.transforms.recurrences import Rates, rates
 from tensorlang.transforms.recurrences import cotangents as adjoint_of
 
 Operation = Program | Linear | Rates
+
+_MOST_PAIRS = 2**16
+"""Up to so many pairs are looked at for all that is mapped at once, rather than to put them in order in turns."""
+
 Given = tuple[tuple[Relation, Coordinates], ...]
 """Relations that are known, not traced, by their points."""
 
@@ -245,10 +251,44 @@ def _batch(
     args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
+    if _ordered_pairs(op, sizes) > _MOST_PAIRS:
+        return _in_turns(args, axes, lambda given: bind(op, given, sizes, how))
     many = batched(op.program if isinstance(op, Rates) else op, tuple(axis is not None for axis in axes))
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
     return bind(many.op, moved, grown, how), [0 if along else None for along in many.mapped]
+
+
+def _in_turns(
+    args: Sequence[Any], axes: Sequence[int | None], run: Callable[[list[Any]], list[Any]]
+) -> tuple[list[Any], list[int | None]]:
+    mapped = [jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True) if axis is not None]
+
+    def one(given: list[Any]) -> list[Any]:
+        now = iter(given)
+        return run([x if axis is None else next(now) for x, axis in zip(args, axes, strict=True)])
+
+    found = lax.map(one, mapped)
+    return found, [0] * len(found)
+
+
+def _ordered_pairs(op: Operation, sizes: Sizes) -> int:
+    """How many pairs of elements of index arrays a program compares at most, to put them in an order."""
+    values: dict[Any, int] = dict(sizes)
+    return max((a.value(values) * b.value(values) for a, b in _compared(op)), default=0)
+
+
+@once
+def _compared(op: Operation) -> tuple[tuple[Affine, Affine], ...]:
+    """The lengths of the index arrays of which elements are put in an order."""
+    found = set()
+    for e in expressions(op.function.body):
+        if isinstance(e, Bracket | Extremum | Choice):
+            for q in conjuncts(e.pred):
+                compared = q.value.lookups if isinstance(q, NonNegative) else ()
+                if len({x.at for x in compared}) == 2:
+                    found.add((compared[0].array.sizes[-1], compared[1].array.sizes[-1]))
+    return tuple(found)
 
 
 def written_out(closed: Any) -> Any:

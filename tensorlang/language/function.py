@@ -27,7 +27,7 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 """What calling a `Function` does: the first of these that does not return NotImplemented, else a call on arrays. The
 Python embedding puts a call on terms here; neither is known to the language itself."""
 
-_ON_ARRAYS = "tensorlang.transforms.to_jax"
+_ON_ARRAYS, _TRACED = "tensorlang.lower.lowering", "tensorlang.transforms.to_jax"
 _call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
 """The function there, once it has been imported."""
 _FROM_TEXT = "tensorlang.surface.parse"
@@ -96,7 +96,8 @@ class Function(Named, Shown):
                     return result
             if not _call_on_arrays:
                 _call_on_arrays.append(import_module(_ON_ARRAYS).call)
-            return _call_on_arrays[0](self, args, kwargs)
+            result = _call_on_arrays[0](self, args, kwargs)
+            return import_module(_TRACED).to_jax(self)(*args, **kwargs) if result is NotImplemented else result
         except TensorlangError as error:
             error.at(here())
             raise

@@ -146,5 +146,13 @@ def _compiled(f: Function) -> Lowered:
 
 
 def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The value of `f`, compiled once, at these arguments."""
+    """The value of `f`, compiled once, at these arguments; `NotImplemented` where JAX traces them."""
+    if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
+        return NotImplemented
     return _compiled(f)(*args, **kwargs)
+
+
+def _is_traced(x: Any) -> bool:
+    if isinstance(x, tuple | list | dict):
+        return any(isinstance(part, jax.core.Tracer) for part in jax.tree.leaves(x))
+    return isinstance(x, jax.core.Tracer)

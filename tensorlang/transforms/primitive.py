@@ -4,6 +4,7 @@
     transpose  of a linear program, by the inputs that need a cotangent, for the results that have one
     vmap       the program with a size more (`batch`), so derivatives of what is mapped are programs as well; one after
                the other where many elements are put in an order that data give, which is found for one at a time
+    checkify   the code, with the checks that are asked for
     shard_map  arguments that are the same on all devices are made varying first; undone, that is a sum over devices
 
 All real arguments have the floating-point type `dtype`, and the results too. The sizes are known: no array is needed
@@ -20,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax._src import checkify
 from jax.extend.core import Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
@@ -291,6 +293,13 @@ def _compared(op: Operation) -> tuple[tuple[Affine, Affine], ...]:
     return tuple(found)
 
 
+def _with_checks(*given: Any, op: Operation, sizes: Sizes, how: How) -> Any:
+    *context, error, enabled = given[: len(given) - len(op.params)]  # newer JAX says in which context, too
+    args = given[len(given) - len(op.params) :]
+    closed = jax.make_jaxpr(partial(_execute, op=op, sizes=sizes, how=how))(*args)
+    return checkify.checkify_jaxpr(*context, closed, enabled, error, *args)
+
+
 def written_out(closed: Any) -> Any:
     """A closed jaxpr with the code of programs in their places."""
     if not any(e.primitive is program_p for e in closed.jaxpr.eqns):
@@ -316,4 +325,5 @@ program_p.def_abstract_eval(_results)  # type: ignore[no-untyped-call]
 ad.primitive_jvps[program_p] = _jvp
 ad.primitive_transposes[program_p] = _transpose
 batching.primitive_batchers[program_p] = _batch
+checkify.error_checks[program_p] = _with_checks
 mlir.register_lowering(program_p, mlir.lower_fun(_execute, multiple_results=True))

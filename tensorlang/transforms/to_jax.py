@@ -22,7 +22,6 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
-from tensorlang.lower.lowering import call as on_arrays
 from tensorlang.lower.plan.kept import require_store
 from tensorlang.lower.run import Lowered, are_arrays, check_extrema
 from tensorlang.normal.recurrences import has_recurrences
@@ -60,19 +59,6 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
     """
     require_store(store)
     return _to_jax(f, check, strict, store)
-
-
-def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The value of `f` at these arguments: of compiled code, or where JAX traces them, with derivatives of ours."""
-    if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
-        return _to_jax(f, False, False, "needed")(*args, **kwargs)
-    return on_arrays(f, args, kwargs)
-
-
-def _is_traced(x: Any) -> bool:
-    if isinstance(x, tuple | list | dict):
-        return any(isinstance(part, jax.core.Tracer) for part in jax.tree.leaves(x))
-    return isinstance(x, jax.core.Tracer)
 
 
 @once

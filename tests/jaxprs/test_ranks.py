@@ -127,6 +127,22 @@ def test_hessians_and_batches() -> None:
         np.testing.assert_allclose(*by_row, rtol=1e-9, atol=1e-12)
 
 
+def test_a_batch_of_gradients_takes_no_work_for_each_pair() -> None:
+    with jax.enable_x64(True):
+        n = 2500
+        risk, time, event = arguments("x time event", n)
+        batch = jnp.stack([risk, -risk]), jnp.stack([time, time[::-1]])
+        mapped = lambda g: jax.vmap(lambda r, t: g(cox)(r, t, event))
+        ours, theirs = (jax.jit(mapped(g))(*batch) for g in (tl.jax.grad, jax.grad))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+        shared = jax.vmap(lambda r: tl.jax.grad(cox)(r, time, event))(batch[0])
+        np.testing.assert_allclose(shared[0], ours[0], rtol=1e-8, atol=1e-10)
+        assert work(mapped(tl.jax.grad), *batch).elements < n * n
+        program = tl.from_jax(cox, "n", "n", "n")
+        by_jax = jax.grad(lambda r: jnp.sum(jax.vmap(lambda r, t: program(r, t, event))(r, batch[1])))(batch[0])
+        np.testing.assert_allclose(by_jax, theirs, rtol=1e-8, atol=1e-10)
+
+
 COMPARED = ("a[:, None] <= a[None]", "a[:, None] > a[None]", "k[:, None] == k[None]", "k[:, None] >= k[None]",
             "a[None] < b[:, None]", "b[:, None] <= b[None]")  # fmt: skip
 VALUES = (

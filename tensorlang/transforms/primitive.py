@@ -44,7 +44,7 @@ from tensorlang.transforms.recurrences import cotangents as adjoint_of
 Operation = Program | Linear | Rates
 
 _MOST_PAIRS = 2**16
-"""Up to so many pairs are looked at for all that is mapped at once, rather than to put them in order in turns."""
+"""Up to this number of pairs are looked at for all that is mapped at once, rather than put in order in turns."""
 
 Given = tuple[tuple[Relation, Coordinates], ...]
 """Relations that are known, not traced, by their points."""

@@ -3,6 +3,7 @@
     flatten        a jaxpr without calls
     values, axes   abstract values of variables: expressions, indices, conditions at a place; their axes
     builder        the program in the making: statements, parameters, questions about predicates
+    origins        which arrays repeat the elements of others, all of which may be compared with all of another one
     rules/         one rule for each primitive, a module for each family; scalars: functions that they need
     importer       equations to a program; imported: `tl.from_jax`
     regions        which parts of a function become programs: those that pay; work: what JAX's gradients cost

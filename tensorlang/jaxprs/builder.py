@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from tensorlang.errors import PythonLine
+from tensorlang.jaxprs.origins import Origins
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import is_zero, negated, plus, when
@@ -102,12 +103,14 @@ class Builder:
         exact: bool,
         available: Callable[..., bool],
         is_shift: Callable[[Any, Any], bool] = lambda x, y: False,
-        origin: Callable[[Any, int], tuple[Any, int]] | None = None,
+        origins: Origins | None = None,
+        signs: bool = False,
     ) -> None:
         self.exact = exact
         self.available = available  # whether JAX can compute a variable before the program runs
         self.is_shift = is_shift  # whether the first variable is the second one plus something
-        self.origin = origin  # the variable, and its axis, of which one is made by repetition along other axes
+        self.origins = origins  # of what variables are made, where all elements may be compared by their ranks
+        self.signs = signs  # whether functions of signs are such comparisons
         self.statements: list[tuple[Var | IndexArray, Expr]] = []
         self.params: list[Parameter] = []
         self.sources: dict[str, Source] = {}
@@ -458,9 +461,9 @@ class Builder:
 
     def ranks(self, x: tuple[Any, int], y: tuple[Any, int]) -> tuple[IndexArray, IndexArray] | None:
         """Indices that are ordered as what JAX computes for two variables along an axis each, if that can be had."""
-        if self.origin is None:
+        if self.origins is None:
             return None
-        x, y = self.origin(*x), self.origin(*y)
+        x, y = self.origins.repeated(*x), self.origins.repeated(*y)
         if not (self.available(x[0], True) and self.available(y[0], True)):
             return None
         among = (x,) if x == y else (x, y)

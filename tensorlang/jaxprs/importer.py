@@ -16,6 +16,7 @@ from tensorlang.jaxprs import scalars
 from tensorlang.jaxprs.axes import whole
 from tensorlang.jaxprs.builder import Builder, Source
 from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
+from tensorlang.jaxprs.origins import Origins
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.values import Bool, Int, Real
@@ -88,16 +89,18 @@ def translate(
     active: Callable[[Any], bool] | None = None,
     recompute: bool = True,
     ranks: bool = True,
+    signs: bool = False,
 ) -> Program:
     """The program of `flat_`, called `name`, whose inputs are called as `hints` says.
 
     `active` says which inputs have derivatives; a value that depends on none of these may be computed by JAX. Unless
     `recompute`, none is that depends on other numbers that the equations compute. With `ranks`, each with each is
-    compared by ranks of the elements of both arrays, which JAX computes. Raises `Unsupported`.
+    compared by ranks of the elements of both arrays, which JAX computes; with `signs`, absolute values of differences
+    and the like are made of such comparisons. Raises `Unsupported`.
     """
     scalars.ensure()
     ahead = _Ahead(flat_, active, recompute)
-    b = Builder(exact, ahead.can_compute, _shifts(flat_), _origins(flat_) if ranks else None)
+    b = Builder(exact, ahead.can_compute, _shifts(flat_), Origins(flat_) if ranks else None, signs)
     b.hints = dict(hints)
     b.constants = flat_.constants
     env: dict[Any, Any] = {}
@@ -176,25 +179,6 @@ class _Ahead:
 def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:
     sums = {e.outvars[0]: e.invars for e in flat_.equations if e.primitive.name == "add"}
     return lambda x, y: x in sums and any(v is y for v in sums[x])
-
-
-def _origins(flat_: Flat) -> Callable[[Any, int], tuple[Any, int]]:
-    repeated = {e.outvars[0]: e for e in flat_.equations if e.primitive.name == "broadcast_in_dim"}
-
-    def origin(v: Any, axis: int) -> tuple[Any, int]:
-        while v in repeated:
-            e = repeated[v]
-            (of, *_), dims = e.invars, e.params["broadcast_dimensions"]
-            if (
-                isinstance(of, core.Literal)
-                or axis not in dims
-                or of.aval.shape[dims.index(axis)] != v.aval.shape[axis]
-            ):
-                break
-            v, axis = of, dims.index(axis)
-        return v, axis
-
-    return origin
 
 
 def interpret(b: Builder, flat_: Flat, arguments: list[Any]) -> list[Any]:

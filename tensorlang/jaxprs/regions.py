@@ -18,10 +18,10 @@ from tensorlang.errors import LimitError, PythonLine, TensorlangError
 from tensorlang.jaxprs.dense import dense_work
 from tensorlang.jaxprs.flatten import Flat, moving, needed
 from tensorlang.jaxprs.importer import Program, translate
+from tensorlang.jaxprs.origins import Origins
 from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient_work
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
-from tensorlang.jaxprs.rules.conditions import compares_pairs
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.work import MOVES, Work, all_equations, program_cost, work
 from tensorlang.language.census import expressions
@@ -308,7 +308,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
         most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
-        if compares_pairs(sub.equations):
+        if Origins(sub).compares_pairs():
             ranked = _by_ranks(sub, wanted, most)
             if ranked is not None and by_weight - (ours := ranked[1]) >= max(least, (1 - 1 / gain) * by_weight):
                 return Region(own, sub, ranked[0], None, by_weight, ours)
@@ -413,7 +413,7 @@ def _program(sub: Flat, ranks: bool = False) -> Program | str:
     """The program of a region, or why there is none. Raises `Unsupported`."""
     hints = {v: f"x{k}" for k, v in enumerate(sub.inputs)}
     try:
-        return translate(sub, "region", hints, exact=True, recompute=False, ranks=ranks)
+        return translate(sub, "region", hints, exact=True, recompute=False, ranks=ranks, signs=ranks)
     except LimitError:
         raise
     except TensorlangError as error:

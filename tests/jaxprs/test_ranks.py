@@ -99,6 +99,38 @@ def test_gradients_are_jaxs_and_take_no_work_for_each_pair(f: Callable[..., Any]
     assert elements[1] <= 2.3 * elements[0], elements
 
 
+def energy(x: Any, y: Any) -> Any:
+    between, within = jnp.abs(x[:, None] - y[None, :]), jnp.abs(x[:, None] - x[None, :])
+    return 2 * jnp.mean(between) - jnp.mean(within)
+
+
+def hinge(x: Any, y: Any) -> Any:
+    return jnp.mean(jnp.maximum(0, 1 + y[None, :] - x[:, None]))
+
+
+def hinge_by_relu(x: Any, y: Any) -> Any:
+    return jnp.sum(jax.nn.relu(x[None, :] - x[:, None]) * y[None, :])
+
+
+def mixed(x: Any, y: Any) -> Any:
+    return jnp.sum(jnp.sin(jnp.sum(jnp.abs(x[:, None] - 2 * x[None, :]) * y[None, :], 1)))
+
+
+@pytest.mark.parametrize("f", one_in(4, [energy, hinge, hinge_by_relu, mixed]))
+@pytest.mark.parametrize("digits", [1, 9])
+def test_functions_of_signs_have_jaxs_gradients_where_there_are_ties_too(f: Callable[..., Any], digits: int) -> None:
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(np.round(rng.normal(size=2001), digits)) for _ in range(2))
+        assert "derived: a tensor program" in str(tl.jax.explain(f, x, y))
+        for k in (0, 1):
+            ours, theirs = (jax.jit(gradient(f, k))(x, y) for gradient in (tl.jax.grad, jax.grad))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
+    large = [jnp.asarray(rng.normal(size=n), jnp.float32) for n in (2001, 4001)]
+    elements = [work(tl.jax.grad(f), x, x).elements for x in large]
+    assert elements[1] <= 2.3 * elements[0], elements
+
+
 def test_infinite_times_zeros_of_both_signs_and_ties() -> None:
     with jax.enable_x64(True):
         for times in ([np.inf, -np.inf, 1.0, 1.0] * 20, [0.0, -0.0] * 40, [3.0] * 80):

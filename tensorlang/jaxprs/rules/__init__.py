@@ -12,6 +12,7 @@ from tensorlang.jaxprs.rules import (
     loops,
     places,
     reductions,
+    signs,
     structure,
     updates,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "loops",
     "places",
     "reductions",
+    "signs",
     "structure",
     "updates",
 ]

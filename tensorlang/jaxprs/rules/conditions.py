@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from jax.extend import core
 
 from tensorlang.jaxprs.axes import together
 from tensorlang.jaxprs.builder import Builder, volume
+from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
@@ -32,9 +32,6 @@ from tensorlang.language.predicates import (
     not_equal,
     relations,
 )
-
-_FEW = 1024
-"""So many pairs are compared faster than put in order."""
 
 _COMPARED: dict[str, Callable[[Affine, Affine], Predicate]] = {
     "eq": equal,
@@ -134,7 +131,7 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
 
 def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Sequence[Any]) -> Bool | None:
     """The comparison of each element of one array with each of another one, by their ranks."""
-    if len(axes) < 2 or 0 < volume(axes) <= _FEW or any(isinstance(v, core.Literal) for v in given):
+    if len(axes) < 2 or 0 < volume(axes) <= FEW or any(isinstance(v, core.Literal) for v in given):
         return None
     along = [_axes_of(b, v) for v in (x, y)]
     if [len(axes) for axes in along] != [1, 1] or along[0] == along[1]:
@@ -147,17 +144,6 @@ def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Se
         b.assume("no number that is compared is nan")
     p, q = found
     return b.condition(axes, lambda ix: _COMPARED[name](atom_affine(Lookup(p, ix[d])), atom_affine(Lookup(q, ix[e]))))
-
-
-def compares_pairs(equations: Sequence[Any]) -> bool:
-    """Whether one of the equations compares two arrays that are repeated, of more than a few elements."""
-    repeated = {v for e in equations if e.primitive.name == "broadcast_in_dim" for v in e.outvars}
-    return any(
-        e.primitive.name in _COMPARED
-        and math.prod(e.outvars[0].aval.shape) > _FEW
-        and all(not isinstance(v, core.Literal) and v in repeated for v in e.invars)
-        for e in equations
-    )
 
 
 def _axes_of(b: Builder, x: Any) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from jax.extend.core import Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
 
-from tensorlang.language.affine import Affine
+from tensorlang.language.affine import Affine, Index
 from tensorlang.language.arguments import to_leaves
 from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Bracket, Choice, Extremum, Var
@@ -282,13 +282,13 @@ def _ordered_pairs(op: Operation, sizes: Sizes) -> int:
 
 @once
 def _compared(op: Operation) -> tuple[tuple[Affine, Affine], ...]:
-    """The lengths of the index arrays of which elements are put in an order."""
+    """The lengths of the index arrays of which elements at any two indices are put in an order; not in steps."""
     found = set()
-    for e in expressions(op.function.body):
+    for e in () if has_recurrences(op.function) else expressions(op.function.body):
         if isinstance(e, Bracket | Extremum | Choice):
             for q in conjuncts(e.pred):
                 compared = q.value.lookups if isinstance(q, NonNegative) else ()
-                if len({x.at for x in compared}) == 2:
+                if len({frozenset(i for a in x.at for i in a.free if isinstance(i, Index)) for x in compared}) == 2:
                     found.add((compared[0].array.sizes[-1], compared[1].array.sizes[-1]))
     return tuple(found)
 

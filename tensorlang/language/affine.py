@@ -262,6 +262,21 @@ def constant(value: int) -> Affine:
     return Affine((), int(value))
 
 
+_SEVERAL = 4
+SHORT = 32
+"""No axis, range or window with at most so many places counts as long."""
+
+
+def is_long(extent: Affine) -> bool:
+    """Whether so many places are more than a few: a size, which may be any, or a number above `SHORT`."""
+    return not extent.is_constant or extent.constant > SHORT
+
+
+def is_narrow(width: Affine, extent: Affine) -> bool:
+    """Whether a window has few of so many places: a number of them, of a size or of several times as many."""
+    return width.is_constant and (not extent.is_constant or _SEVERAL * width.constant <= extent.constant)
+
+
 @cached
 def atom_affine(atom: Atom) -> Affine:
     """The affine expression that is one index, size or lookup."""

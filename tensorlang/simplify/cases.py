@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, is_long, is_narrow
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -239,16 +239,18 @@ def _is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
 
 
 def _is_thin(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
-    """Whether the comparisons leave a fixed number of values of one of the indices, given the others."""
+    """Whether the comparisons leave few values of one of the indices, given the others."""
     bounds = list(_bounds(_opened(parts)))
     for i in among:
-        if i not in ranges or ranges[i].is_constant:
+        if i not in ranges or not is_long(ranges[i]):
             continue
         here = [*bounds, atom_affine(i), ranges[i] - 1 - atom_affine(i)]
         for low in here:
             k = low.coefficient(i)
             if k > 0 and any(
-                (low * -high.coefficient(i) + high * k).is_constant for high in here if high.coefficient(i) < 0
+                is_narrow(low * -high.coefficient(i) + high * k, ranges[i] * (k * -high.coefficient(i)))
+                for high in here
+                if high.coefficient(i) < 0
             ):
                 return True
     return False

@@ -22,7 +22,7 @@ from operator import is_
 from weakref import WeakSet
 
 from tensorlang.cost.bounds import holds_from_1_on
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant, is_long
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
@@ -337,7 +337,7 @@ def _at_most_summed(x: Statement) -> list[Predicate]:
     """What comparisons with a summed index of few values say of the others, whatever it is."""
     if not isinstance(x, Contraction):
         return []
-    short = {i: n for i, n in inner_ranges(x).items() if n.is_constant}
+    short = {i: n for i, n in inner_ranges(x).items() if not is_long(n)}
     found: list[Predicate] = []
     for a in (q.value for q in conjuncts(inner_solution(x).rest) if isinstance(q, NonNegative)):
         most: dict[Atom, Affine] = {i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items()}

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant, total
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant, is_long, total
 from tensorlang.language.predicates import (
     TRUE,
     Exists,
@@ -248,7 +248,7 @@ class _Lists:
         by = {i: atom_affine(i) for i in dict.fromkeys(i for a in places for i in a.indices)}
         every = {i: ranges[i] for i in by}
         parts = conjuncts(found.rest)
-        for i in [i for i in by if not ranges[i].is_constant]:
+        for i in [i for i in by if is_long(ranges[i])]:
             window = _window(i, parts, by.keys() - {i})
             if window is not None:
                 first, width = window
@@ -281,5 +281,5 @@ def _window(i: Index, parts: Iterable[Predicate], others: Set[Index]) -> tuple[A
 
 
 def _is_shorter(p: _Places, shape: Shape) -> bool:
-    """Whether they are over fewer indices than an array of this shape, not counting those of a fixed range."""
-    return sum(not n.is_constant for n in p.sizes) < sum(not n.is_constant for n in shape)
+    """Whether they are over fewer indices than an array of this shape, not counting those with short ranges."""
+    return sum(map(is_long, p.sizes)) < sum(map(is_long, shape))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tensorlang.language.affine import Index
+from tensorlang.language.affine import Index, is_long
 from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, free_atoms
 from tensorlang.normal.contraction import contraction, only_moves, read_through, settled
 from tensorlang.normal.pattern import renamed
@@ -94,6 +94,6 @@ def _points(t: Term, y: Addition) -> list[Predicate]:
 
 
 def _freedom(p: Predicate, ranges: Ranges) -> int:
-    """How many indices with ranges that grow the equalities in `p` leave."""
+    """How many indices with long ranges the equalities in `p` leave."""
     free: list[Index] = list(solve(conjunction(q for q in conjuncts(p) if isinstance(q, Equal)), ranges, {}).free)
-    return sum(1 for i in free if not ranges[i].is_constant)
+    return sum(is_long(ranges[i]) for i in free)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index, atom_affine, is_long, is_narrow
 from tensorlang.language.predicates import Exists, NonNegative, Predicate, conjunction, conjuncts, equal
 from tensorlang.normal.contraction import Factor, contracted, contraction, is_zero, read_through
 from tensorlang.normal.pattern import axes, renamed
@@ -98,10 +98,10 @@ def _total(sums: Sums, x: Statement) -> Statement:
 
 
 def is_scattered(x: Contraction) -> bool:
-    """Whether `x` has fewer terms than places: over fewer indices that grow."""
+    """Whether `x` has fewer terms than places: over fewer long indices."""
     p = x.pattern
     ranges = {**p.outer, **p.read, **dict(zip(p.loops, p.summed, strict=True))}
-    return growing(solve(p.pred, ranges, {}), ranges) < sum(1 for n in p.shape if not n.is_constant)
+    return growing(solve(p.pred, ranges, {}), ranges) < sum(map(is_long, p.shape))
 
 
 def _of_points(y: Contraction) -> Contraction:
@@ -157,16 +157,16 @@ def _fresh(factors: Sequence[Statement], places: Sequence[tuple[Index, ...]]) ->
 
 
 def growing(found: Solution, ranges: Ranges) -> int:
-    """How many indices that equalities leave free have more values than a fixed number, whatever the others are."""
-    free = [i for i in found.free if not ranges[i].is_constant]
+    """How many indices that equalities leave free have more values than a few, whatever the others are."""
+    free = [i for i in found.free if is_long(ranges[i])]
     bounds = [q.value for q in conjuncts(found.rest) if isinstance(q, NonNegative)]
-    while (i := next((i for i in free if _is_tied(i, free, bounds)), None)) is not None:
+    while (i := next((i for i in free if _is_tied(i, free, bounds, ranges[i])), None)) is not None:
         free.remove(i)
         bounds = [a for a in bounds if i not in a.free]
     return len(free)
 
 
-def _is_tied(i: Index, free: Sequence[Index], bounds: Sequence[Affine]) -> bool:
-    """Whether others say in which window of a fixed width `i` is."""
+def _is_tied(i: Index, free: Sequence[Index], bounds: Sequence[Affine], extent: Affine) -> bool:
+    """Whether others say in which narrow window `i`, of that extent, is."""
     lows = [a for a in bounds if a.coefficient(i) == 1]
-    return any((a + b).is_constant and any(j in a.free for j in free if j is not i) for a in lows for b in bounds)
+    return any(is_narrow(a + b, extent) and any(j in a.free for j in free if j is not i) for a in lows for b in bounds)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant, is_long
 from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.predicates import (
     FALSE,
@@ -174,7 +174,7 @@ def _tells(q: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> bool:
 
 
 def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
-    """Whether a >= 0 holds for all but a fixed number of values of the only index, or element, in it."""
+    """Whether a >= 0 holds for all but a few values of the only index, or element, in it."""
     inside = [x for x in a.atoms if not isinstance(x, Size)]
     if len(inside) != 1 or abs(a.coefficient(inside[0])) != 1:
         return False
@@ -182,7 +182,7 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
     size = x.array.size if isinstance(x, Lookup) else ranges.get(x)
     rest = a - atom_affine(x) * a.coefficient(x)
     hidden = -rest if a.coefficient(x) > 0 else None if size is None else size - 1 - rest
-    return hidden is not None and hidden.is_constant
+    return hidden is not None and not is_long(hidden)
 
 
 def common(conditions: Iterable[Predicate]) -> Predicate:

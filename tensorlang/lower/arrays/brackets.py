@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorlang.cost.bounds import holds_from_1_on
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant, is_long
 from tensorlang.language.grammar import Access, Const, Expr
 from tensorlang.language.predicates import (
     FALSE,
@@ -168,9 +168,9 @@ def _most(a: Affine, i: Index, r: Range) -> Affine:
 
 
 def _leaves_out_few(i: Index, a: Affine, domain: Mapping[Index, Range]) -> bool:
-    """Whether a >= 0, of `i` alone, holds of all but a fixed number of its values: zeros may be computed there."""
+    """Whether a >= 0, of `i` alone, holds of all but a few of its values: zeros may be computed there."""
     c = a.coefficient(i)
-    return a.substitute({i: domain[i].start if c > 0 else domain[i].last}).is_constant
+    return not is_long(-a.substitute({i: domain[i].start if c > 0 else domain[i].last}))
 
 
 def bound_on(

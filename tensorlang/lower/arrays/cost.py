@@ -43,6 +43,8 @@ from tensorlang.lower.arrays.work import Box, Work, cells_of, number_in, work
 from tensorlang.sets.encode import TooHard
 
 _MOST_CASES = 16
+_SEVERAL = 4
+_LONG = 1000
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
-    those of `b`, or only where not all sizes grow together; not if that is unknown."""
+    those of `b`, or only where not all sizes grow together; where neither outgrows the other, as where sizes are
+    numbers, whether `b` has several times as many. Not if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:
         pairs = ((p.operations, q.operations), (p.written, q.written))
@@ -131,9 +134,17 @@ def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
         return max((len(m) for x in (p.operations, p.written) for m in order(x.cells, x.context)), default=0)
 
     try:
-        return beyond(b, a) and (not beyond(a, b) or degree(a) < degree(b))
+        if beyond(b, a):
+            return not beyond(a, b) or degree(a) < degree(b)
+        return not beyond(a, b) and _spent(b) > _SEVERAL * _spent(a)
     except CountingError:
         return False
+
+
+def _spent(p: ArrayCost) -> int:
+    """Operations and bytes, where what has no number is long."""
+    sizes = {s.name: _LONG for s in p.function.sizes}
+    return p.operations(sizes) + p.written(sizes)
 
 
 def _growth(p: CostPolynomial) -> str:

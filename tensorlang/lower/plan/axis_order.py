@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine, is_long
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -103,7 +103,7 @@ def _has_short_rows(x: Array, value: Expr) -> bool:
             return False
         value = value.body
     short = len(sizes) > 1 and sizes[-1].is_constant and sizes[-1].constant <= _SHORT
-    return short and not all(n.is_constant for n in sizes)
+    return short and any(map(is_long, sizes))
 
 
 def _last_first(parts: Sequence[T]) -> tuple[T, ...]:

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, IndexArray, atom_affine, is_long
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -84,7 +84,7 @@ def _sums(x: Array, e: Expr) -> list[Sum]:
 
 def _is_plain(e: Sum) -> bool:
     """Whether the terms are made, by operations on numbers, of elements of arrays at the index."""
-    if e.size.is_constant:
+    if not is_long(e.size):
         return False
     here, stack = False, [e.body]
     while stack:

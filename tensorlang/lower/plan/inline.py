@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, is_long
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Add,
@@ -165,7 +165,7 @@ def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
     short: set[Index] = set()
     while stack:
         e, is_reduced = stack.pop()
-        if isinstance(e, Gen) and e.size.is_constant:
+        if isinstance(e, Gen) and not is_long(e.size):
             short.add(e.index)
         if (x := variable(e)) is not None:
             wrong |= {x} & found if is_reduced or not _is_along_line(e, short) else set()
@@ -196,7 +196,7 @@ def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
         e = e.body
     read = {i for term in _terms(e) for part in _factors(term) for i in _indices(part)}
     read |= {a for part in postorder(e) if isinstance(part, Bracket) for a in free_atoms(part.pred) if a in own}
-    long = [i for i, size in own.items() if not size.is_constant]
+    long = [i for i, size in own.items() if is_long(size)]
     return len(long) > 1 and own.keys() == read and _is_well(e, found)
 
 
@@ -216,9 +216,9 @@ def _terms(e: Expr) -> list[Expr]:
 
 
 def _is_line(e: Expr) -> bool:
-    """Whether `e` is an element of an array with at most one axis that has no fixed length."""
+    """Whether `e` is an element of an array with at most one long axis."""
     x = variable(e)
-    return x is not None and sum(not n.is_constant for n in shape(x.type)[0]) <= 1
+    return x is not None and sum(map(is_long, shape(x.type)[0])) <= 1
 
 
 def _factors(e: Expr) -> list[Expr]:

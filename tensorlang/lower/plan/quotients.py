@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant, is_long
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Sum, children
 from tensorlang.language.lets import bindings, under
@@ -135,7 +135,7 @@ class _Statement:
                 others = [part for part in parts if part is not q]
                 parts[k] = self._solved(q, ranges, bound, [*context, *others])
         while found := list(self._quotients(parts, ranges, bound, context)):
-            said, i, a, c = max(found, key=lambda q: not ranges[q[1]].is_constant)  # the others remain short
+            said, i, a, c = max(found, key=lambda q: is_long(ranges[q[1]]))  # the others remain short
             parts = [q for q in parts if q not in said] + [equal(atom_affine(i), self._quotient(a, c, ranges))]
         return conjunction(parts)
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant, is_long
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
@@ -121,7 +121,7 @@ def _in_part(s: SSA, x: States) -> SSA:
 
 def _is_smaller(x: Statement, at: Places) -> bool:
     """Whether a part is smaller by more than a fixed factor."""
-    return all(n.is_constant for n in at.further) and any(not x.shape[axis].is_constant for axis in at.axes)
+    return not any(map(is_long, at.further)) and any(is_long(x.shape[axis]) for axis in at.axes)
 
 
 def _with_parts(x: States, found: Sequence[Places]) -> Loop:
@@ -241,7 +241,7 @@ class _Read:
         inside = [i for i in place.free if isinstance(i, Index) and i not in self.moved]
         if inside and (not place.lookups or len(inside) > 1 or self.further):
             return None
-        if any(place.coefficient(i) and not self.ranges[i].is_constant for i in inside):
+        if any(place.coefficient(i) and is_long(self.ranges[i]) for i in inside):
             return None  # as many places as it has
         further: dict[Atom, Affine] = dict.fromkeys(inside, atom_affine(axis_index(self.rank)))
         a = place.substitute({**self.moved, **further})
@@ -256,7 +256,7 @@ class _Read:
     def _in_window(self, axis: int, place: Affine) -> Affine | None:
         """The places on this axis as a start and an index of few values, if these are all at which there is a term."""
         (i,) = place.indices
-        if not (self.further or self.sizes[axis_index(axis)].is_constant):
+        if not self.further and is_long(self.sizes[axis_index(axis)]):
             for low, width in short_windows(self.y, i):
                 start = low.substitute(self.moved)
                 known = all(j in self.moved for j in low.indices) and axis_index(axis) not in start.free

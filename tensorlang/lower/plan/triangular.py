@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, is_long
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -159,7 +159,7 @@ def _of_indices(p: Predicate) -> set[NonNegative]:
 
 def _cut(binders: Mapping[Index, Affine], limits: Limits) -> Cut | None:
     """How an array with these indices and limits may be cut; not if it is a band, or cut off at corners alone."""
-    own = [q for q in limits if all(i in binders and not binders[i].is_constant for i in q.value.indices)]
+    own = [q for q in limits if all(i in binders and is_long(binders[i]) for i in q.value.indices)]
     if any(not (p.value + q.value).indices for p in own for q in own):
         return None
     row = next((i for i in binders if any(q.value.coefficient(i) for q in own)), None)

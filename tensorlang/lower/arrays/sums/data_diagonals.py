@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import SHORT, Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Access, Expr, Proj
 from tensorlang.language.predicates import Equal, Exists, NonNegative, Predicate, conjunction, equal, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
@@ -43,8 +43,7 @@ def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
     if c.whole:
         return DECIDED
     for width, parts in sorted(_bounded(c), key=lambda found: found[0]):
-        tied = [r.extent for i, r in c.ranges.items() if i in parts[0].value.free]
-        fewer = all(width < n.constant for n in tied if n.is_constant)
+        fewer = all(width < n.constant for n in _tied(c, parts[0].value) if n.is_constant)
         if fewer and (found := _of_each(ctx, c, width, parts)) is not None:
             more = _few_values(ctx, found.c) if found.way is SEGMENT_SUM else found  # one place has several axes
             return more if isinstance(more, _Few) and more.way is SEGMENT_SUM else found
@@ -67,7 +66,7 @@ def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative
     """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to data, and
     by these to what else there is."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
-    for p, q in (*combinations(said, 2), *_insides(c)):
+    for p, q in (*combinations(said, 2), *_short_insides(c)):
         last, a = p.value + q.value, p.value
         if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
             continue
@@ -80,6 +79,19 @@ def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative
 def _is_known(c: Summation, a: Affine) -> bool:
     """Whether neither data nor an axis of the result is in `a`."""
     return not a.lookups and not c.scope.axes(a)
+
+
+def _tied(c: Summation, a: Affine) -> list[Affine]:
+    """The extents of the indices in `a`."""
+    return [r.extent for i, r in c.ranges.items() if i in a.free]
+
+
+def _short_insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
+    """Those insides that may be shorter than what is read there: a window of a long array is not."""
+    for p, q in _insides(c):
+        last = p.value + q.value
+        if last.is_constant and (last.constant < SHORT or all(n.is_constant for n in _tied(c, p.value))):
+            yield p, q
 
 
 def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:

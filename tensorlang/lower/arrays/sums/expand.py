@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce as fold
 
-from tensorlang.language.affine import Atom
+from tensorlang.language.affine import Atom, is_long
 from tensorlang.language.grammar import Add, Bracket, Expr, Mul
 from tensorlang.language.predicates import Predicate, conjunction
 from tensorlang.lower.arrays.context import Context
@@ -72,7 +72,7 @@ def _is_simpler(ctx: Context, c: Summation) -> bool:
 
 def _mixes(c: Summation, free: Collection[Atom]) -> bool:
     """Whether these are several long indices, a summed one among them."""
-    long = [i for i, r in c.ranges.items() if not r.extent.is_constant and i in free]
+    long = [i for i, r in c.ranges.items() if is_long(r.extent) and i in free]
     return len(long) > 1 and any(i in c.summed for i in long)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, is_long, total
 from tensorlang.language.predicates import (
     Equal,
     Predicate,
@@ -190,7 +190,7 @@ def _determined(
         if not outside or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
             continue
         # of several the one of most places, whatever the sizes
-        i = next((i for i in outside if not c.scope.domain[i].extent.is_constant), outside[0])
+        i = next((i for i in outside if is_long(c.scope.domain[i].extent)), outside[0])
         k = q.difference.coefficient(i)
         value = (q.difference - atom_affine(i) * k) * -k
         if abs(k) == 1 and i not in value.free:

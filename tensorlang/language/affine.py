@@ -263,7 +263,7 @@ def constant(value: int) -> Affine:
 
 
 _SEVERAL = 4
-SHORT = 32
+SHORT = 128
 """No axis, range or window with at most so many places counts as long."""
 
 

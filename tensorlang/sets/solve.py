@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import permutations
 
 from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant, total
 from tensorlang.language.linear import Equations
 from tensorlang.language.predicates import (
     FALSE,
@@ -83,8 +84,8 @@ def _solve(
 def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predicate, Index, Affine] | None:
     """An equation, an index to solve it for, and its value.
 
-    One that is obviously in its range if there is any, else one whose range is no fixed number, since the other index
-    then remains to be summed over.
+    One that is obviously in its range if there is any, else one with a long range, since the other index then remains
+    to be summed over: one that is no number, or the largest.
     """
     first = None
     for part in parts:
@@ -99,9 +100,29 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
                 continue
             if in_range(choice[2], free[index], ranges) is TRUE:
                 return choice
-            if first is None or (free[first[1]].is_constant and not free[index].is_constant):
+            if first is None or _is_longer(free[index], free[first[1]]):
                 first = choice
-    return first
+    return first or _joint_choice(parts, free)
+
+
+def _joint_choice(parts: list[Predicate], free: Ranges) -> tuple[Predicate, Index, Affine] | None:
+    """The same of two equations together: i + 2*j = a and i + 2*k = a say that j = k."""
+    for p, q in permutations((q for q in parts if isinstance(q, Equal)), 2):
+        for index in free:
+            k = p.difference.coefficient(index)
+            if not k or abs(k) == 1 or q.difference.coefficient(index):
+                continue
+            both = p.difference + q.difference, p.difference - q.difference
+            for a in sorted(both, key=lambda a: len(a.terms)):
+                if a.terms and not a.constant % k and all(not c % k for _, c in a.terms):
+                    value = atom_affine(index) - total((atom_affine(x), c // k) for x, c in a.terms) - a.constant // k
+                    if index not in value.indices:
+                        return p, index, value
+    return None
+
+
+def _is_longer(a: Affine, b: Affine) -> bool:
+    return b.is_constant and (not a.is_constant or a.constant > b.constant)
 
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:

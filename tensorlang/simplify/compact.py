@@ -22,7 +22,7 @@ from operator import is_
 from weakref import WeakSet
 
 from tensorlang.cost.bounds import holds_from_1_on
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant, is_long
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant, is_long, is_narrow
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
@@ -322,8 +322,8 @@ def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
         ends = [value + a for a in bounds if a.coefficient(j) == -1]
         lows, ends = ([a for a in side if j not in a.free] for side in (lows, ends))
         widths = [(b - a + 1, a) for a in lows for b in ends if (b - a).is_constant]
-        if n.is_constant:  # one that loses the same few values everywhere stays
-            widths = [(w, a) for w, a in widths if w.constant < n.constant and not a.is_constant]
+        if n.is_constant:  # one that loses the same values everywhere stays, unless it loses most
+            widths = [(w, a) for w, a in widths if w.constant < n.constant and (not a.is_constant or is_narrow(w, n))]
         found.extend((max(w.constant, 0), j, a) for w, a in widths)
     if not found:
         return None

@@ -155,8 +155,8 @@ def of_one_index(
         for i in inside if len(inside) > 1 else ():
             bound = a.substitute({j: _most(a, j, ranges[j]) for j in inside if j is not i})
             least = bound.substitute({i: _most(-bound, i, ranges[i])})
-            obvious = least.is_constant or holds_from_1_on(at_most(constant(0), least))
-            obvious = obvious or ranges[i].extent.is_constant or not all(isinstance(x, Size) for x in least.atoms)
+            obvious = not is_long(-least) or holds_from_1_on(at_most(constant(0), least))
+            obvious = obvious or not is_long(ranges[i].extent) or not all(isinstance(x, Size) for x in least.atoms)
             if not obvious and not ctx.integers.is_nonnegative(least, facts):
                 found[at_most(constant(0), bound)] = None
     return [q for q in found if q not in parts]

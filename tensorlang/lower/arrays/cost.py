@@ -136,15 +136,17 @@ def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     try:
         if beyond(b, a):
             return not beyond(a, b) or degree(a) < degree(b)
-        return not beyond(a, b) and _spent(b) > _SEVERAL * _spent(a)
+        return not beyond(a, b) and _is_several_times_less(a, b)
     except CountingError:
         return False
 
 
-def _spent(p: ArrayCost) -> int:
-    """Operations and bytes, where what has no number is long."""
-    sizes = {s.name: _LONG for s in p.function.sizes}
-    return p.operations(sizes) + p.written(sizes)
+def _is_several_times_less(a: ArrayCost, b: ArrayCost) -> bool:
+    """Whether `b` has several times the operations or the bytes of `a`, and not fewer of the others, where sizes that
+    are no numbers are long."""
+    long = {s.name: _LONG for s in a.function.sizes}
+    spent = [(x(long), y(long)) for x, y in ((a.operations, b.operations), (a.written, b.written))]
+    return all(x <= y for x, y in spent) and any(x * _SEVERAL < y for x, y in spent)
 
 
 def _growth(p: CostPolynomial) -> str:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import SHORT, Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Access, Add, Bracket, Expr, Sum, bracket, sums
 from tensorlang.language.predicates import (
     TRUE,
@@ -43,6 +43,7 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, apply, negated
 from tensorlang.lower.plan.dependence import Key, read_by
+from tensorlang.lower.plan.short_windows import WIDEST
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
@@ -227,7 +228,7 @@ def _window(scope: Scope, i: Index, parts: Sequence[Predicate]) -> tuple[Affine,
     ends += [(scope.domain[i].start, high) for high in highs]
     for low, high in ends:
         width = high - low + 1
-        if width.is_constant and 0 < width.constant <= SHORT:
+        if width.is_constant and 0 < width.constant <= WIDEST:
             return low, width
     return None
 

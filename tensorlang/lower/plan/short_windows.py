@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorlang.language.affine import SHORT, Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import NonNegative, conjuncts, substitute
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import Contraction
+
+WIDEST = 32
+"""Wider windows than that are not few places: in the time that one place takes several elements are added up."""
 
 
 def short_windows(x: Contraction, i: Index) -> Iterator[tuple[Affine, Affine]]:
@@ -20,5 +23,5 @@ def short_windows(x: Contraction, i: Index) -> Iterator[tuple[Affine, Affine]]:
     for low in lows:
         widths = [high - low + 1 for high in highs if (high - low).is_constant]
         width = min(widths, key=lambda n: n.constant, default=None)
-        if width is not None and 0 < width.constant <= SHORT:
+        if width is not None and 0 < width.constant <= WIDEST:
             yield low, width

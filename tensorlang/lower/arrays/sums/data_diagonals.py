@@ -4,8 +4,9 @@
 
 for a number w. So the sum is one over w values for each i; where y is read at the summed index, terms go to w places
 each, and where both sides are elements, what is shared is added up once. Where data say otherwise where in the result a
-term goes, such a difference says of what few points there is a term. In e an element of the difference is what the
-others and d say it is, wherever they are in one access: of a band that lies by diagonals, that is d alone.
+term goes, such a difference, or one of two indices, says of what few points there is a term. In e an element of the
+difference is what the others and d say it is, wherever they are in one access: of a band that lies by diagonals, that
+is d alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tensorlang.language.affine import SHORT, Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Access, Expr, Proj
 from tensorlang.language.predicates import Equal, Exists, NonNegative, Predicate, conjunction, equal, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
@@ -28,6 +29,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value
 from tensorlang.lower.plan.dependence import factors, places
+from tensorlang.lower.plan.short_windows import WIDEST
 from tensorlang.recursion import Deep
 
 
@@ -39,10 +41,10 @@ class _Few:
     way: Strategy[Summation] | None
 
 
-def _few_values(ctx: Context, c: Summation) -> _Few | WhyNot:
+def _few_values(ctx: Context, c: Summation, of_points: bool = False) -> _Few | WhyNot:
     if c.whole:
         return DECIDED
-    for width, parts in sorted(_bounded(c), key=lambda found: found[0]):
+    for width, parts in sorted(_bounded(c, of_points), key=lambda found: found[0]):
         fewer = all(width < n.constant for n in _tied(c, parts[0].value) if n.is_constant)
         if fewer and (found := _of_each(ctx, c, width, parts)) is not None:
             more = _few_values(ctx, found.c) if found.way is SEGMENT_SUM else found  # one place has several axes
@@ -59,16 +61,18 @@ def are_shared(ctx: Context, c: Summation) -> bool:
 def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
     if isinstance(found := SEGMENT_SUM.match(ctx, c), WhyNot):
         return found
-    return _few_values(ctx, c)
+    return _few_values(ctx, c, of_points=True)
 
 
-def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
+def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
     """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to data, and
-    by these to what else there is."""
+    by these to what else there is; or to another index, if it is `of_points`, which are not to be all pairs."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
     for p, q in (*combinations(said, 2), *_short_insides(c)):
         last, a = p.value + q.value, p.value
-        if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
+        if not last.is_constant or last.constant < 0 or not c.scope.loops.keys().isdisjoint(a.free):
+            continue
+        if not (a.lookups or (of_points and len(_tied(c, a)) > 1)):
             continue
         if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
             continue
@@ -90,7 +94,7 @@ def _short_insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
     """Those insides that may be shorter than what is read there: a window of a long array is not."""
     for p, q in _insides(c):
         last = p.value + q.value
-        if last.is_constant and (last.constant < SHORT or all(n.is_constant for n in _tied(c, p.value))):
+        if last.is_constant and (last.constant < WIDEST or all(n.is_constant for n in _tied(c, p.value))):
             yield p, q
 
 

@@ -13,7 +13,7 @@ FEW = 1024
 """This many pairs are compared faster than put in order."""
 
 COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
-_OF_SIGN = frozenset(["abs", "max", "custom_jvp_call"])
+_OF_SIGN = frozenset(["abs", "max", "min", "custom_jvp_call"])
 
 
 class End(NamedTuple):

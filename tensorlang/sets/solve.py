@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import permutations
 
 from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant, total
@@ -107,14 +106,16 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
 
 def _joint_choice(parts: list[Predicate], free: Ranges) -> tuple[Predicate, Index, Affine] | None:
     """The same of two equations together: i + 2*j = a and i + 2*k = a say that j = k."""
-    for p, q in permutations((q for q in parts if isinstance(q, Equal)), 2):
+    equations = [q for q in parts if isinstance(q, Equal)]
+    for p in equations:
         for index in free:
             k = p.difference.coefficient(index)
-            if not k or abs(k) == 1 or q.difference.coefficient(index):
+            if abs(k) < 2:
                 continue
-            both = p.difference + q.difference, p.difference - q.difference
-            for a in sorted(both, key=lambda a: len(a.terms)):
-                if a.terms and not a.constant % k and all(not c % k for _, c in a.terms):
+            others = [q.difference for q in equations if q is not p and not q.difference.coefficient(index)]
+            joint = [a for b in others for a in (p.difference + b, p.difference - b)]
+            for a in sorted(joint, key=lambda a: len(a.terms)):
+                if not a.constant % k and all(not c % k for _, c in a.terms):
                     value = atom_affine(index) - total((atom_affine(x), c // k) for x, c in a.terms) - a.constant // k
                     if index not in value.indices:
                         return p, index, value

@@ -324,6 +324,8 @@ def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
         widths = [(b - a + 1, a) for a in lows for b in ends if (b - a).is_constant]
         if n.is_constant:  # one that loses the same values everywhere stays, unless it loses most
             widths = [(w, a) for w, a in widths if w.constant < n.constant and (not a.is_constant or is_narrow(w, n))]
+        else:  # a long one from one place on may be longer than the axis
+            widths = [(w, a) for w, a in widths if a.indices or not (a.lookups and is_long(w))]
         found.extend((max(w.constant, 0), j, a) for w, a in widths)
     if not found:
         return None

@@ -112,11 +112,15 @@ def hinge_by_relu(x: Any, y: Any) -> Any:
     return jnp.sum(jax.nn.relu(x[None, :] - x[:, None]) * y[None, :])
 
 
+def least(x: Any, y: Any) -> Any:
+    return jnp.sum(jnp.sin(jnp.sum(jnp.minimum(y[None, :] - x[:, None], 0.0) * y[None, :], 1)))
+
+
 def mixed(x: Any, y: Any) -> Any:
     return jnp.sum(jnp.sin(jnp.sum(jnp.abs(x[:, None] - 2 * x[None, :]) * y[None, :], 1)))
 
 
-@pytest.mark.parametrize("f", one_in(4, [energy, hinge, hinge_by_relu, mixed]))
+@pytest.mark.parametrize("f", one_in(4, [energy, hinge, hinge_by_relu, least, mixed]))
 @pytest.mark.parametrize("digits", [1, 9])
 def test_functions_of_signs_have_jaxs_gradients_where_there_are_ties_too(f: Callable[..., Any], digits: int) -> None:
     rng = np.random.default_rng(0)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from tensorlang.jaxprs.builder import Builder, volume
 from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.terms import negative, plus, times, when
+from tensorlang.jaxprs.terms import plus, times, when
 from tensorlang.jaxprs.values import Place, Real
 from tensorlang.language.affine import Lookup, atom_affine
 from tensorlang.language.grammar import Expr, number
@@ -23,8 +24,17 @@ from tensorlang.language.predicates import at_most, equal, less
 _Rule = Callable[..., Any]
 
 
-def _pieces(b: Builder, v: Any, x: Any, at_zero: Fraction, below: bool = False) -> Real | None:
-    """`x` where it is positive, and -x where it is negative if that is asked for; at 0 the derivative is `at_zero`."""
+_Slopes = tuple[Fraction | int, Fraction | int, Fraction | int]
+"""Of a function of a number that is 0 at 0: where that is negative, at 0, and where it is positive."""
+
+ABSOLUTE: _Slopes = (-1, 1, 1)
+RELU: _Slopes = (0, 0, 1)
+POSITIVE_PART: _Slopes = (0, Fraction(1, 2), 1)
+NEGATIVE_PART: _Slopes = (1, Fraction(1, 2), 0)
+
+
+def _pieces(b: Builder, v: Any, x: Any, slopes: _Slopes) -> Real | None:
+    """`x`, which is the value of `v`, times the slope of its sign."""
     if b.origins is None or not b.signs or not isinstance(x, Real) or x.infinite or x.support is not None:
         return None
     ends = b.origins.difference(v)
@@ -35,14 +45,16 @@ def _pieces(b: Builder, v: Any, x: Any, at_zero: Fraction, below: bool = False) 
     if ranks is None:
         return None
     b.assume("no number that is compared is nan")
+    below, at_zero, above = slopes
 
     def at(ix: Place) -> Expr:
         e = x.at(ix)
         p, q = (atom_affine(Lookup(r, ix[end.along])) for r, end in zip(ranks, ends, strict=True))
-        found = when(at_most(q, p) if at_zero == 1 else less(q, p), e)
-        if at_zero not in (0, 1):
-            found = plus(found, when(equal(p, q), times(number(at_zero), e)))
-        return plus(found, when(less(p, q), negative(e))) if below else found
+        signs = {less(p, q): below, less(q, p): above, equal(p, q): at_zero}
+        if at_zero == above:
+            signs = {less(p, q): below, at_most(q, p): above}
+        terms = (when(sign, times(number(Fraction(slope)), e)) for sign, slope in signs.items())
+        return reduce(plus, terms)
 
     return b.state(x.axes, at, "pieces")
 
@@ -61,17 +73,21 @@ def _of_sign(name: str, pieces: Callable[[Builder, Any, tuple[Any, ...]], Real |
     RULES[name] = apply
 
 
-def _greatest(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
-    for k in (0, 1):
-        if _is_zero(xs[1 - k]):
-            return _pieces(b, eqn.invars[k], xs[k], Fraction(1, 2))
-    return None
+def _beside_zero(slopes: _Slopes) -> Callable[[Builder, Any, tuple[Any, ...]], Real | None]:
+    """What is greater, or less, of 0 and a number."""
+
+    def pieces(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
+        k = next((k for k in (0, 1) if _is_zero(xs[1 - k])), None)
+        return None if k is None else _pieces(b, eqn.invars[k], xs[k], slopes)
+
+    return pieces
 
 
 def _brought(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
-    return _pieces(b, eqn.invars[0], xs[0], Fraction(0)) if rule_name(eqn) == "relu" else None
+    return _pieces(b, eqn.invars[0], xs[0], RELU) if rule_name(eqn) == "relu" else None
 
 
-_of_sign("abs", lambda b, eqn, xs: _pieces(b, eqn.invars[0], xs[0], Fraction(1), True))
-_of_sign("max", _greatest)
+_of_sign("abs", lambda b, eqn, xs: _pieces(b, eqn.invars[0], xs[0], ABSOLUTE))
+_of_sign("max", _beside_zero(POSITIVE_PART))
+_of_sign("min", _beside_zero(NEGATIVE_PART))
 _of_sign("custom_jvp_call", _brought)

@@ -45,6 +45,7 @@ from tensorlang.sets.encode import TooHard
 _MOST_CASES = 16
 _SEVERAL = 4
 _LONG = 1000
+"""What stands for sizes that are no numbers beside those that are."""
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,15 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
     those of `b`, or only where not all sizes grow together; where neither outgrows the other, as where sizes are
-    numbers, whether `b` has several times as many. Not if that is unknown."""
+    numbers, whether it has several times as many. Not if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:
         pairs = ((p.operations, q.operations), (p.written, q.written))
         return any(outgrown(x.cells, y.cells, x.context) for x, y in pairs)
+
+    def several_times(p: ArrayCost, q: ArrayCost) -> bool:
+        long = {s.name: _LONG for s in p.function.sizes}
+        return any(x(long) > _SEVERAL * y(long) for x, y in ((p.operations, q.operations), (p.written, q.written)))
 
     def degree(p: ArrayCost) -> int:
         return max((len(m) for x in (p.operations, p.written) for m in order(x.cells, x.context)), default=0)
@@ -136,17 +141,9 @@ def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
     try:
         if beyond(b, a):
             return not beyond(a, b) or degree(a) < degree(b)
-        return not beyond(a, b) and _is_several_times_less(a, b)
+        return not beyond(a, b) and several_times(b, a) and not several_times(a, b)
     except CountingError:
         return False
-
-
-def _is_several_times_less(a: ArrayCost, b: ArrayCost) -> bool:
-    """Whether `b` has several times the operations or the bytes of `a`, and not fewer of the others, where sizes that
-    are no numbers are long."""
-    long = {s.name: _LONG for s in a.function.sizes}
-    spent = [(x(long), y(long)) for x, y in ((a.operations, b.operations), (a.written, b.written))]
-    return all(x <= y for x, y in spent) and any(x * _SEVERAL < y for x, y in spent)
 
 
 def _growth(p: CostPolynomial) -> str:

@@ -68,12 +68,15 @@ def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNega
     """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to data, and
     by these to what else there is; or to another index, if it is `of_points`, which are not to be all pairs."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
-    for p, q in (*combinations(said, 2), *_short_insides(c)):
+    for p, q in (*combinations(said, 2), *_insides(c)):
         last, a = p.value + q.value, p.value
         if not last.is_constant or last.constant < 0 or not c.scope.loops.keys().isdisjoint(a.free):
             continue
-        if not (a.lookups or (of_points and len(_tied(c, a)) > 1)):
+        tied = _tied(c, a)
+        if not (a.lookups or (of_points and len(tied) > 1)):
             continue
+        if last.constant >= WIDEST and not all(n.is_constant for n in tied) and (len(tied) == 1 or p not in said):
+            continue  # from one place on, or of a whole array, so many may be more than there are
         if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
             continue
         if any(s in a.free for s in c.summed):
@@ -88,14 +91,6 @@ def _is_known(c: Summation, a: Affine) -> bool:
 def _tied(c: Summation, a: Affine) -> list[Affine]:
     """The extents of the indices in `a`."""
     return [r.extent for i, r in c.ranges.items() if i in a.free]
-
-
-def _short_insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
-    """Those insides that may be shorter than what is read there: a window of a long array is not."""
-    for p, q in _insides(c):
-        last = p.value + q.value
-        if last.is_constant and (last.constant < WIDEST or all(n.is_constant for n in _tied(c, p.value))):
-            yield p, q
 
 
 def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:

@@ -1,0 +1,88 @@
+"""A program whose sizes are numbers, as those from JAX are, does no more than the same whose sizes are symbols."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping
+
+import pytest
+
+import tensorlang as tl
+from benchmarks.programs import CASES
+from benchmarks.through_time import PROGRAMS
+from tensorlang.language.predicates import Relation
+from tests.lower import test_band_products, test_decays, test_groups, test_updates
+from tests.support.alternatives import random_alternatives
+from tests.support.listed import random_listed
+from tests.support.masked import masked_function
+from tests.support.programs import blank_arguments
+from tests.support.sampling import one_in
+from tests.support.traced import Work, work
+from tests.support.windows import random_windows
+
+LONG = 1500
+
+RANDOM: dict[str, Callable[[random.Random], tl.Function]] = {
+    "windows": random_windows,
+    "alternatives": random_alternatives,
+    "listed": random_listed,
+    "masked": masked_function,
+    "groups": lambda rng: tl.parse(f"f({test_groups.PARAMS}) = {test_groups.random_program(rng)}"),
+    "updates": lambda rng: tl.parse(test_updates.random_text(rng)),
+    "decays": lambda rng: tl.parse(test_decays.random_program(rng.randrange(100))),
+    "bands": lambda rng: tl.parse(test_band_products.a_program(rng, 4)),
+    "bands of bands": lambda rng: tl.parse(test_band_products.a_chain(rng)),
+}
+
+NOT_PROVED = {("windows", 1), ("windows", 23)}
+"""Kinds and seeds of adjoints whose text is not proved to be in bounds, though they are."""
+
+
+def with_numbers(f: tl.Function, sizes: Mapping[str, int]) -> tl.Function:
+    """`f` with these numbers for its sizes."""
+    text = str(f)
+    for name, n in sizes.items():
+        text = re.sub(rf"(?<![\w.']){name}(?![\w('\[])", str(n), text)
+    made = tl.parse(text)
+    assert not made.sizes, text
+    return made
+
+
+def does(f: tl.Function, sizes: dict[str, int]) -> Work:
+    given = blank_arguments(f, sizes)
+    return work(tl.to_jax(f), *(given[p.name] for p in f.params))
+
+
+def do_no_more(f: tl.Function, sizes: dict[str, int]) -> None:
+    """With numbers at most twice as much: what is cut off at the ends of axes may be computed."""
+    symbols, numbers = does(f, sizes), does(with_numbers(f, sizes), {})
+    assert numbers.operations <= 2 * symbols.operations + 20 * LONG, f"{symbols} {numbers}\n{f}"
+    assert numbers.elements <= 2 * symbols.elements + 20 * LONG, f"{symbols} {numbers}\n{f}"
+
+
+@pytest.mark.parametrize("seed", one_in(24, range(48)))
+@pytest.mark.parametrize("kind", RANDOM)
+def test_random_programs_do_no_more_with_numbers(kind: str, seed: int) -> None:
+    f = RANDOM[kind](random.Random(seed))
+    short = {"T": 200, "d": 4, "h": 2}
+    sizes = {s.name: short.get(s.name, LONG) for s in f.sizes}
+    do_no_more(f, sizes)
+    if (kind, seed) not in NOT_PROVED:
+        do_no_more(tl.adjoint(f), sizes)
+
+
+@pytest.mark.parametrize("name", one_in(8, [c.name for c in PROGRAMS]))
+def test_recurrences_do_no_more_with_numbers(name: str) -> None:
+    c = next(c for c in PROGRAMS if c.name == name)
+    f = tl.parse(c.text)
+    do_no_more(tl.value_and_grad(f), {**c.sizes, "T": c.lengths[-1]})
+
+
+@pytest.mark.parametrize("name", one_in(24, [c.name for c in CASES]))
+def test_registered_programs_do_no_more_with_numbers(name: str) -> None:
+    c = next(c for c in CASES if c.name == name)
+    if not any(isinstance(p, Relation) for p in c.function.params):
+        sizes = dict(c.sizes[-1])
+        do_no_more(c.function, sizes)
+        do_no_more(c.derived, sizes)

@@ -264,16 +264,17 @@ def constant(value: int) -> Affine:
 
 _SEVERAL = 4
 SHORT = 128
-"""No axis, range or window with at most so many places counts as long."""
+"""Axes, ranges and windows of at most as many places are not long."""
 
 
 def is_long(extent: Affine) -> bool:
-    """Whether so many places are more than a few: a size, which may be any, or a number above `SHORT`."""
+    """Whether an axis of this extent is long: a size, which may be any number, or a number above `SHORT`."""
     return not extent.is_constant or extent.constant > SHORT
 
 
 def is_narrow(width: Affine, extent: Affine) -> bool:
-    """Whether a window has few of so many places: a number of them, of a size or of several times as many."""
+    """Whether a window is narrow in an axis of this extent: of a number of places, in one of a size or of several times
+    as many."""
     return width.is_constant and (not extent.is_constant or _SEVERAL * width.constant <= extent.constant)
 
 

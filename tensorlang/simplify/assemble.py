@@ -14,7 +14,7 @@ from collections import Counter
 from fractions import Fraction
 
 from tensorlang.language.affine import atom_affine
-from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.predicates import Or, Predicate, conjunction, equal
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import (
@@ -60,12 +60,19 @@ def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statemen
         if t.operand not in inner:
             terms.append(Term(t.sign, t.pred, new[t.operand]))
         elif isinstance(t.operand, Addition):
-            stack += [
-                Term(t.sign * u.sign, conjunction([t.pred, u.pred]), u.operand) for u in reversed(t.operand.terms)
-            ]
+            stack += [Term(t.sign * u.sign, _both(t.pred, u.pred), u.operand) for u in reversed(t.operand.terms)]
         else:
             terms.append(_signed(Term(t.sign, t.pred, new[t.operand])))
     return _negation(addition(terms, x.shape))
+
+
+def _both(outer: Predicate, inner: Predicate) -> Predicate:
+    """Both, of which the outer one often has the inner one as an alternative, or all of its alternatives."""
+    if isinstance(outer, Or):
+        parts = set(outer.parts)
+        if inner in parts or (isinstance(inner, Or) and parts.issuperset(inner.parts)):
+            return inner
+    return conjunction([outer, inner])
 
 
 def _signed(t: Term) -> Term:

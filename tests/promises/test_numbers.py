@@ -40,13 +40,11 @@ NOT_PROVED = {("windows", 1), ("windows", 23)}
 
 
 def with_numbers(f: tl.Function, sizes: Mapping[str, int]) -> tl.Function:
-    """`f` with these numbers for its sizes."""
+    """`f`, as its text is read, with these numbers for its sizes."""
     text = str(f)
     for name, n in sizes.items():
         text = re.sub(rf"(?<![\w.']){name}(?![\w('\[])", str(n), text)
-    made = tl.parse(text)
-    assert not made.sizes, text
-    return made
+    return tl.parse(text)
 
 
 def does(f: tl.Function, sizes: dict[str, int]) -> Work:
@@ -56,7 +54,7 @@ def does(f: tl.Function, sizes: dict[str, int]) -> Work:
 
 def do_no_more(f: tl.Function, sizes: dict[str, int]) -> None:
     """With numbers at most twice as much: what is cut off at the ends of axes may be computed."""
-    symbols, numbers = does(f, sizes), does(with_numbers(f, sizes), {})
+    symbols, numbers = does(with_numbers(f, {}), sizes), does(with_numbers(f, sizes), {})
     assert numbers.operations <= 2 * symbols.operations + 20 * LONG, f"{symbols} {numbers}\n{f}"
     assert numbers.elements <= 2 * symbols.elements + 20 * LONG, f"{symbols} {numbers}\n{f}"
 
@@ -79,7 +77,8 @@ def test_recurrences_do_no_more_with_numbers(name: str) -> None:
     do_no_more(tl.value_and_grad(f), {**c.sizes, "T": c.lengths[-1]})
 
 
-@pytest.mark.parametrize("name", one_in(24, [c.name for c in CASES]))
+# the same of a thousand elements as of three hundred takes minutes
+@pytest.mark.parametrize("name", one_in(24, [c.name for c in CASES if not c.name.startswith("1000 ")]))
 def test_registered_programs_do_no_more_with_numbers(name: str) -> None:
     c = next(c for c in CASES if c.name == name)
     if not any(isinstance(p, Relation) for p in c.function.params):

@@ -76,7 +76,7 @@ def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNega
         if not (a.lookups or (of_points and len(tied) > 1)):
             continue
         if last.constant >= WIDEST and not all(n.is_constant for n in tied) and (len(tied) == 1 or p not in said):
-            continue  # from one place on, or of a whole array, so many may be more than there are
+            continue  # from one place on, or of a whole array, these may be more than there are places
         if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
             continue
         if any(s in a.free for s in c.summed):

@@ -342,7 +342,10 @@ def _at_most_summed(x: Statement) -> list[Predicate]:
     short = {i: n for i, n in inner_ranges(x).items() if not is_long(n)}
     found: list[Predicate] = []
     for a in (q.value for q in conjuncts(inner_solution(x).rest) if isinstance(q, NonNegative)):
-        most: dict[Atom, Affine] = {i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items()}
+        looked_up = {i for x in a.lookups for i in atom_affine(x).free}  # at another place there is any element
+        most: dict[Atom, Affine] = {
+            i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items() if i not in looked_up
+        }
         found.append(at_most(constant(0), a.substitute(most)))
     return [q for q in found if free_atoms(q).isdisjoint(inner_ranges(x))]
 

@@ -6,6 +6,8 @@ import random
 import re
 from collections.abc import Callable, Mapping
 
+import jax
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -16,7 +18,7 @@ from tests.lower import test_band_products, test_decays, test_groups, test_updat
 from tests.support.alternatives import random_alternatives
 from tests.support.listed import random_listed
 from tests.support.masked import masked_function
-from tests.support.programs import blank_arguments
+from tests.support.programs import blank_arguments, random_arguments
 from tests.support.sampling import one_in
 from tests.support.traced import Work, work
 from tests.support.windows import random_windows
@@ -68,6 +70,27 @@ def test_random_programs_do_no_more_with_numbers(kind: str, seed: int) -> None:
     do_no_more(f, sizes)
     if (kind, seed) not in NOT_PROVED:
         do_no_more(tl.adjoint(f), sizes)
+
+
+@pytest.mark.parametrize("seed", one_in(24, range(24)))
+@pytest.mark.parametrize("kind", RANDOM)
+def test_random_programs_mean_the_same_with_numbers(kind: str, seed: int) -> None:
+    f = RANDOM[kind](random.Random(seed))
+    short = {"T": 6, "d": 3, "e": 2, "h": 2}
+    with jax.enable_x64(True):
+        for n in (1, 6, 150):
+            sizes = {s.name: short.get(s.name, n) for s in f.sizes}
+            numbers = with_numbers(f, sizes)
+            for ours, symbols in ((numbers, f), (tl.adjoint(numbers), tl.adjoint(f))):
+                given = random_arguments(symbols, random.Random(seed), sizes, exact=False)
+                if kind == "decays":  # of times in order
+                    times = test_decays.arguments(symbols, n, seed)
+                    given = {p.name: x for p, x in zip(symbols.params, times, strict=True)}
+                wanted = jax.tree.leaves(tl.lower(symbols)(**given))
+                found = jax.tree.leaves(tl.lower(ours)(**given))
+                for x, y in zip(map(np.asarray, found), map(np.asarray, wanted), strict=True):
+                    there = ~np.isnan(y)  # a greatest element of none has no value
+                    np.testing.assert_allclose(x[there], y[there], 1e-7, 1e-9, err_msg=f"n = {n}\n{ours}")
 
 
 @pytest.mark.parametrize("name", one_in(8, [c.name for c in PROGRAMS]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -286,3 +288,22 @@ def test_alternatives_that_are_one_band_or_have_many_points_stay_together() -> N
     for condition in ("i = j or i = j + 1", "j < i - 2 or j = 0", "j = i or i < j + 2", "j < 5"):
         f = tl.simplify(tl.parse(f"f(x: [n]R) = gen i:n. sum j:n. [{condition}] * sin(x[i] * x[j])"))
         assert taken_in_cases(f) is f
+
+
+def test_what_holds_at_each_place_of_a_list_is_not_said_of_its_first_one() -> None:
+    """Whatever the summed k is, 0 <= b[k] - i says nothing of b[0]."""
+    f = tl.parse("""f(x: [9]R, y: [9]R, a: [9]idx(9), b: [9]idx(9)) =
+        let A = gen i:9, j:9. [i = j] * x[i] + [i + 1 = j] * y[j] in sum i:9. sum r:9. A[a[i], r] * A[r, b[i]]""")
+    g = tl.grad(f)
+    assert "[0]" not in str(g)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 9))
+    a, b = np.array([0, 4, 4, 5, 8, 2, 1, 6, 3]), np.array([1, 4, 6, 6, 8, 3, 3, 6, 2])
+
+    def natural(x: Any, y: Any) -> Any:
+        matrix = jnp.diag(x) + jnp.diag(y[1:], 1)
+        return jnp.sum((matrix @ matrix)[a, b])
+
+    with jax.enable_x64(True):
+        for ours, theirs in zip(tl.evaluate(g, x, y, a, b), jax.grad(natural, (0, 1))(x, y), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)

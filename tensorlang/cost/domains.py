@@ -108,7 +108,7 @@ def _orders(ranges: Mapping[Index, Affine], p: Predicate) -> Iterator[tuple[Inde
         if len(numbers) == len(ranges):
             break
     same = [[i for i in ranges if kinds[i] == k] for k in sorted(set(kinds.values()))]
-    orders = product(*map(permutations, same))
+    orders = product(*(islice(permutations(group), _MOST_ORDERS) for group in same))  # it lists all that it is given
     return (tuple(i for group in order for i in group) for order in islice(orders, _MOST_ORDERS))
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import tensorlang as tl
 from tensorlang.cli import main
 from tensorlang.cost.counting import by_barvinok, number_of_points
+from tensorlang.cost.domains import in_one_order
 from tensorlang.cost.polynomial import Polynomial, affine
 from tensorlang.cost.quasi import quotient, reduced, unrounded
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
@@ -298,3 +299,10 @@ def test_barvinok_counts_the_same_points() -> None:
         for size, other in product(range(7), range(6)):
             sizes = {n: size, m: other}
             assert evaluated(cells, sizes) == evaluated(wanted, sizes), f"seed {seed}"
+
+
+def test_many_indices_of_which_the_same_is_said_have_an_order_at_once() -> None:
+    """Their orders are more than can be listed: 14! of them."""
+    n = atom_affine(Size("n"))
+    binders = {Index("i"): n for _ in range(14)}
+    assert len(in_one_order(binders, TRUE).binders) == 14

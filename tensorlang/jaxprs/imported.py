@@ -25,7 +25,7 @@ from tensorlang.language.function import Function
 from tensorlang.shown import Shown
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Imported(Shown):
     """A tensor program made of a JAX function.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups, substitute
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, equal, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
@@ -111,10 +111,12 @@ def _reading_extrema(
     for y, indices in zip(x.factors, factor_indices(x), strict=True):
         at = [solution.values.get(i, atom_affine(i)) for i in indices]
         around = conjunction([ranges_predicate({**own_ranges(x), **inner_ranges(x)}), solution.rest])
-        chosen = _extremum(y, at, around, values, defined)
-        if chosen is None:
+        found = _extremum(y, at, around, values, defined)
+        if found is None:
             factors.append((y, indices))
         else:
+            chosen, holds = found
+            places.append(holds)
             summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
             conditions = what_was_chosen(chosen, defined[chosen.array])
             places = [conjunction(q for p in places for q in conjuncts(p) if q not in conditions)]
@@ -130,23 +132,29 @@ def _extremum(
     known: Predicate,
     values: Mapping[IndexArray, Input],
     defined: Mapping[IndexArray, Selection],
-) -> Lookup | None:
-    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one."""
-    base, places = _seen(y, at)
+) -> tuple[Lookup, Predicate] | None:
+    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one, or zero where
+    another condition does not hold: this, too."""
+    base, places, holds = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
             x = defined[lookup.array]
-            other, chosen = _seen(x.operand, [*lookup.at, atom_affine(lookup)])
-            if other is base and implies(known, conjunction([where_chosen(lookup, x), *map(equal, places, chosen)])):
-                return lookup
+            other, chosen, there = _seen(x.operand, [*lookup.at, atom_affine(lookup)])
+            needed = conjunction([there, where_chosen(lookup, x), *map(equal, places, chosen)])
+            if other is base and implies(conjunction([known, holds]), needed):
+                # where the extremum is zero for the same reason, nothing needs to be said
+                return lookup, TRUE if implies(conjunction([known, there]), holds) else holds
     return None
 
 
-def _seen(x: Statement, at: list[Affine]) -> tuple[Statement, list[Affine]]:
-    """The statement of which the element of `x` at `at` is one, through views, and the place of that."""
+def _seen(x: Statement, at: list[Affine]) -> tuple[Statement, list[Affine], Predicate]:
+    """The statement of which the element of `x` at `at` is one, through views, the place of that, and the condition
+    without which the element of `x` is zero instead."""
+    holds: list[Predicate] = []
     while isinstance(x, Contraction) and only_moves(x):
         solution = inner_solution(x)
-        places = (solution.values.get(i, atom_affine(i)) for i in factor_indices(x)[0])
-        at = [a.substitute(dict(zip(own_indices(x), at, strict=True))) for a in places]
+        own = dict(zip(own_indices(x), at, strict=True))
+        holds.append(substitute(solution.rest, own))
+        at = [solution.values.get(i, atom_affine(i)).substitute(own) for i in factor_indices(x)[0]]
         x = x.factors[0]
-    return x, at
+    return x, at, conjunction(holds)

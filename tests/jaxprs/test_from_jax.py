@@ -46,6 +46,14 @@ def test_sizes_have_names_and_the_gradient_is_that_of_the_program() -> None:
     assert str(tl.cost_polynomial(gradient).growth).startswith("O(m*n)")
 
 
+def test_an_import_is_a_function_for_the_transformations_of_jax() -> None:
+    x, a = normal(5), normal(5, 3)
+    f = tl.from_jax(scaled, x, a)
+    np.testing.assert_allclose(jax.jit(f)(x, a), scaled(x, a), rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(jax.grad(f))(x, a), jax.grad(scaled)(x, a), rtol=1e-5)
+    np.testing.assert_allclose(jax.vmap(f)(x[None], a[None]), [scaled(x, a)], rtol=1e-5)
+
+
 def test_statements_know_the_lines_that_they_are_from() -> None:
     f = tl.from_jax(scaled, "n", "n m")
     code = {name: line.code for name, line in f.lines.items() if line is not None}

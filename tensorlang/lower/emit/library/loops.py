@@ -32,11 +32,13 @@ def _all_first(*values):
 
 def _turned(x, places):
     """x with its axes in that order, for what reads it in its own order as well: XLA's loops for CPUs that read one
-    array both ways take up to ten times as long, unless a function that is not inlined is in between."""
+    array both ways take up to ten times as long. It is flat where it is given back, and so another array: of one that
+    is given to a loop as two, XLA's CPU compiler may overwrite what is still to be read (jaxlib 0.10.2)."""
 
     def once(x):
         with set_xla_metadata(inlineable="false"):
-            return jax.jit(lambda x: x.transpose(places))(x)
+            flat = jax.jit(lambda x: x.transpose(places).reshape(-1))(x)
+        return flat.reshape([x.shape[k] for k in places])
 
     return lax.platform_dependent(x, cpu=once, default=lambda x: x.transpose(places))
 

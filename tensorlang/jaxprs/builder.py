@@ -53,10 +53,10 @@ class Source:
     """How the array of a parameter is made of what JAX computes for the variable `var`.
 
     "given": it is the array; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
-    integers brought into 0 .. size - 1; "drop": integers that are `size` where they are outside of that; "inside": 1
-    where they are not, else 0; "permutation": the order that sorts it along its axis `size`; "rank": how many elements
-    of the arrays `among` are less than each of its own, where of each array what lies along one axis is meant, at the
-    first place of the others. `promised` are integers that are assumed in range.
+    integers, to which `shift` is added, brought into 0 .. size - 1; "drop": integers that are `size` where they are
+    outside of that; "inside": 1 where they are not, else 0; "permutation": the order that sorts it along its axis
+    `size`; "rank": how many elements of the arrays `among` are less than each of its own, where of each array what lies
+    along one axis is meant, at the first place of the others. `promised` are integers that are assumed in range.
     """
 
     var: Any
@@ -64,6 +64,7 @@ class Source:
     size: Any = 0
     promised: bool = False
     among: tuple[tuple[Any, int], ...] = ()
+    shift: int = 0
 
     @property
     def reads(self) -> tuple[Any, ...]:
@@ -105,12 +106,14 @@ class Builder:
         is_shift: Callable[[Any, Any], bool] = lambda x, y: False,
         origins: Origins | None = None,
         signs: bool = False,
+        shifts: int = 0,
     ) -> None:
         self.exact = exact
         self.available = available  # whether JAX can compute a variable before the program runs
         self.is_shift = is_shift  # whether the first variable is the second one plus something
         self.origins = origins  # of what variables are made, where all elements may be compared by their ranks
         self.signs = signs  # whether functions of signs are such comparisons
+        self.shifts = shifts  # the greatest number that is added to integers of data
         self.statements: list[tuple[Var | IndexArray, Expr]] = []
         self.params: list[Parameter] = []
         self.sources: dict[str, Source] = {}
@@ -146,7 +149,7 @@ class Builder:
 
     def index(self, size: Affine, name: str = "i") -> Index:
         """A new index from 0 to size - 1."""
-        made = Index(name)
+        made = Index(name, size=size)
         self._ranges[made] = size
         return made
 
@@ -495,6 +498,19 @@ class Builder:
             if given:
                 self.assume(f"{hint} is in its range, 0 .. {size} - 1")
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),)))
+
+    def bound(self, datum: Datum, size: Affine) -> Affine:
+        """What compares as that element does with all indices from 0 to size - 1."""
+        base, shift = (datum.shifted, datum.shift) if datum.shifted else (datum, 0)
+        if base.var in self.hints and not self.exact:
+            return self.element(base, size + 1, drop=False) + shift
+        least, range_ = -self.shifts - 1, size + 2 * self.shifts + 2
+        key = (base.var, size, "bound")
+        if key not in self._made:
+            sizes = extents(plain(base.var.aval.shape)) or (constant(1),)
+            made = IndexArray(self.name(self.hints.get(base.var, "bounds")), sizes, range_)
+            self._made[key] = self.parameter(made, Source(base.var, "clip", range_, shift=-least))
+        return atom_affine(Lookup(self._made[key], base.at or (constant(0),))) + (least + shift)
 
     def inside(self, datum: Datum, size: Affine) -> Predicate:
         """That the element is one of 0 to size - 1."""

@@ -19,9 +19,9 @@ from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
 from tensorlang.jaxprs.origins import Origins
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.values import Bool, Int, Real
+from tensorlang.jaxprs.values import WIDE, Bool, Int, Real
 from tensorlang.jaxprs.work import MOVES
-from tensorlang.language.affine import Affine
+from tensorlang.language.affine import SHORT, Affine
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let, MakePair, Var
@@ -60,7 +60,8 @@ def array_of(source: Source, env: dict[Any, Any], dtype: Any) -> Any:
             x = x.reshape(x.shape or (1,))
             return x if source.how == "mask" else ~x
         case "clip":
-            return jnp.clip(x.reshape(x.shape or (1,)), 0, size - 1).astype(jnp.int32)
+            x = jnp.clip(x.reshape(x.shape or (1,)), -source.shift, size - 1 - source.shift)
+            return x.astype(jnp.int32) + source.shift
         case "drop":
             x = x.reshape(x.shape or (1,))
             return jnp.where((x >= 0) & (x < size), x, size).astype(jnp.int32)
@@ -100,7 +101,8 @@ def translate(
     """
     scalars.ensure()
     ahead = _Ahead(flat_, active, recompute)
-    b = Builder(exact, ahead.can_compute, _shifts(flat_), Origins(flat_) if ranks else None, signs)
+    origins = Origins(flat_) if ranks else None
+    b = Builder(exact, ahead.can_compute, _shifts(flat_), origins, signs, _greatest_shift(flat_))
     b.hints = dict(hints)
     b.constants = flat_.constants
     env: dict[Any, Any] = {}
@@ -174,6 +176,15 @@ class _Ahead:
         if as_order:
             return self._recompute or v not in self._expensive
         return v not in self._active and (self._recompute or v not in self._numbers)
+
+
+def _greatest_shift(flat_: Flat) -> int:
+    """The greatest small number that is added to integers, or subtracted from them."""
+    sums = [e.invars for e in flat_.equations if e.primitive.name in ("add", "sub")]
+    added = [
+        int(v.val) for given in sums for v in given if isinstance(v, core.Literal) and np.asarray(v.val).dtype in WIDE
+    ]
+    return max((abs(k) for k in added if abs(k) <= SHORT), default=0)
 
 
 def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:

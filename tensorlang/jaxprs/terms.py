@@ -23,6 +23,7 @@ from tensorlang.language.predicates import (
     disjunction,
     not_equal,
 )
+from tensorlang.surface.quotients import negated as other_quotient
 
 
 def is_zero(e: Expr) -> bool:
@@ -85,7 +86,8 @@ def where(name: str, a: Expr, b: Expr, e: Expr) -> Expr:
 
 
 def negated(p: Predicate, complement: Callable[[Relation], Relation]) -> Predicate | None:
-    """Not p, or None for a quantifier. `complement` gives the relation that holds where another one does not.
+    """Not p, or None for a quantifier of what is no quotient. `complement` gives the relation that holds where another
+    one does not.
 
     An element of an index array that is not there makes comparisons false, and their negations too.
     """
@@ -103,4 +105,4 @@ def negated(p: Predicate, complement: Callable[[Relation], Relation]) -> Predica
             known = [q for q in found if q is not None]
             return disjunction(known) if isinstance(p, And) else conjunction(known)
         case Exists():
-            return None
+            return other_quotient(p)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from tensorlang.language.affine import Affine
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate
@@ -20,12 +22,23 @@ Place = tuple[tuple[Affine, ...], ...]
 Where = Callable[[Place], Predicate]
 
 
+WIDE = (np.dtype(np.int32), np.dtype(np.int64))
+"""Types of integers to which small numbers are added without leaving what they can be, as is assumed."""
+
+
 @dataclass(frozen=True)
 class Datum:
-    """The element at these places of the integers that JAX computes for the variable `var`."""
+    """The element at these places of the integers that JAX computes for the variable `var`.
+
+    `known` is the same as an index expression, one with quotients; `shifted` the same as another element of data, to
+    which `shift` is added.
+    """
 
     var: Any
     at: tuple[Affine, ...]
+    known: Affine | None = None
+    shifted: Datum | None = None
+    shift: int = 0
 
 
 Case = tuple[Predicate, Affine | Datum]

@@ -47,7 +47,7 @@ def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Pr
     kept = [part for part in parts if index not in free_atoms(part)]
     bounds = [part for part in parts if index in free_atoms(part)]
     values = [part.value for part in bounds if isinstance(part, NonNegative)]
-    if len(values) < len(bounds) or any(index in b.indices for a in values for x in a.lookups for b in x.at):
+    if len(values) < len(bounds) or any(_looks_up(a, index) for a in values):
         return None
     lower = [a for a in values if a.coefficient(index) > 0]
     upper = [a for a in values if a.coefficient(index) < 0]
@@ -94,7 +94,22 @@ def length(p: Predicate) -> int:
     return count
 
 
-def shadow(p: Predicate) -> Predicate:
+def _never_negative(p: Predicate) -> tuple[Affine, ...]:
+    """What a comparison says to be at least 0."""
+    match p:
+        case NonNegative(a):
+            return (a,)
+        case Equal(a):
+            return (a, -a)
+    return ()
+
+
+def _looks_up(a: Affine, index: Index) -> bool:
+    """Whether an element at a place that the index says is in `a`."""
+    return any(index in at.free for x in a.lookups for at in x.at)
+
+
+def paired_bounds(p: Predicate) -> Predicate:
     """What two comparisons under quantifiers say together, whatever the index is that a quantifier binds.
 
     With exists q. 4*q <= i and j < 4*q + 4 it is j < i + 4.
@@ -102,7 +117,7 @@ def shadow(p: Predicate) -> Predicate:
     found: list[Predicate] = []
     for q in conjuncts(p):
         if isinstance(q, Exists):
-            values = [part.value for part in conjuncts(q.body) if isinstance(part, NonNegative)]
+            values = [a for part in conjuncts(q.body) for a in _never_negative(part) if not _looks_up(a, q.index)]
             for a, b in permutations(values, 2):
                 up, down = a.coefficient(q.index), -b.coefficient(q.index)
                 if up > 0 and down > 0:

@@ -11,7 +11,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
-from tensorlang.language.grammar import Add, Bracket, Expr
+from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
@@ -160,7 +160,7 @@ def _has_alternatives(f: Function) -> bool:
     """Whether `f` says somewhere that one condition holds or another one, or adds up what is under two."""
     for e in postorder(f.body):
         match e:
-            case Bracket(p, _) if any(isinstance(q, Or) for q in conjuncts(p)):
+            case Bracket(p, _) | Extremum(pred=p) | Choice(pred=p) if any(isinstance(q, Or) for q in conjuncts(p)):
                 return True
             case Add(Bracket(), Bracket(), _):
                 return True

@@ -52,7 +52,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
 )
 from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands
-from tensorlang.sets.eliminate import shadow
+from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
 from tensorlang.simplify.compact import compact
@@ -68,6 +68,7 @@ Parts = Sequence[tuple[Predicate, Statement]]
 
 def in_cases(s: SSA) -> SSA:
     """`s` with statements under alternatives of few points each taken apart, narrowed and stored on their supports."""
+    given, s = s, tidy(narrow(s, _unions))
     new: dict[Statement, Statement] = {}
     parts: dict[Statement, Parts] = {}
     for x in s.statements:
@@ -80,7 +81,12 @@ def in_cases(s: SSA) -> SSA:
         if apart:
             parts[x] = apart
     changed = renewed(s, new)
-    return s if changed is s else tidy(compact(tidy(narrow(tidy(changed)))))
+    return given if changed is s else tidy(compact(tidy(narrow(tidy(changed)))))
+
+
+def _unions(p: Predicate, ranges: Ranges) -> list[Predicate]:
+    """The unions of few points under which something is read, of which nothing is read elsewhere."""
+    return [q for q in conjuncts(p) if isinstance(q, Or) and is_thin_union(p, q, ranges)]
 
 
 def _parts(
@@ -201,7 +207,7 @@ def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> tuple[Pre
     of such."""
     ranges = dict(binders)
     for choice in conjuncts(p):
-        if isinstance(choice, Or) and _is_thin_union(p, choice, ranges):
+        if isinstance(choice, Or) and is_thin_union(p, choice, ranges):
             found = _exclusive([q for q in conjuncts(p) if q is not choice], _in_order(choice), ranges)
             if found is not None:
                 finer = tuple(r for q in found for r in _cases(q, binders))
@@ -223,7 +229,7 @@ def _indices(p: Predicate) -> list[Index]:
     return [i for i in free_atoms(p) if isinstance(i, Index)]
 
 
-def _is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
+def is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
     """Whether each alternative leaves few values of some index, and what is common to them does not.
 
     Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
@@ -233,12 +239,12 @@ def _is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
     rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
     if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
         return False
-    if _is_thin([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
+    if leaves_few([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
         return False
-    return all(_is_thin([*rest, *conjuncts(q)], _indices(q), ranges) for q in choice.parts)
+    return all(leaves_few([*rest, *conjuncts(q)], _indices(q), ranges) for q in choice.parts)
 
 
-def _is_thin(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
+def leaves_few(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
     """Whether the comparisons leave few values of one of the indices, given the others."""
     bounds = list(_bounds(_opened(parts)))
     for i in among:
@@ -260,7 +266,7 @@ def _opened(parts: Iterable[Predicate]) -> list[Predicate]:
     """The parts, and what quotients in them say of the indices without these."""
     found = list(parts)
     bound = [q for q in found if isinstance(q, Exists) and not lookups(q)]
-    return [*found, *(r for q in bound for r in conjuncts(shadow(q)))]
+    return [*found, *(r for q in bound for r in conjuncts(paired_bounds(q)))]
 
 
 def _bounds(parts: Iterable[Predicate]) -> Iterator[Affine]:

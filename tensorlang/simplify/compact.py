@@ -62,7 +62,6 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands, with_predicates
-from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.dependence import Dependence
 from tensorlang.simplify.supports import common
@@ -293,7 +292,7 @@ def _band(x: Statement, always: Sequence[Predicate]) -> Chart | None:
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
     if not any(lookups(q) for q in always):
-        always = [*always, *conjuncts(shadow(conjunction(always))), *_at_most_summed(x)]
+        always = [*always, *conjuncts(common([conjunction(always)])), *_at_most_summed(x)]
     for a in (q.value for q in always if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)

@@ -51,7 +51,7 @@ from tensorlang.normal.ssa import (
     selection,
 )
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands, with_predicates
-from tensorlang.sets.eliminate import shadow
+from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.solve import in_range, project, simplify_in, solve
 from tensorlang.simplify.compact import chart, reads_all_alike, without
 
@@ -171,7 +171,7 @@ def _window(x: Selection) -> _Made | None:
     s = own_indices(x.operand)[-1]
     size = own_ranges(x.operand)[s]
     by_diagonals = _lies_by_diagonals(x.operand)
-    said = [*conjuncts(x.pred), *(conjuncts(shadow(x.pred)) if by_diagonals else ())]
+    said = [*conjuncts(x.pred), *(conjuncts(paired_bounds(x.pred)) if by_diagonals else ())]
     bounds = [q.value for q in said if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
     bounds = [a for a in bounds if not any(s in lookup.free for lookup in map(atom_affine, a.lookups))]
     firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, equal, lookups, substitute
 from tensorlang.language.types import R, array
@@ -133,8 +133,8 @@ def _extremum(
     values: Mapping[IndexArray, Input],
     defined: Mapping[IndexArray, Selection],
 ) -> tuple[Lookup, Predicate] | None:
-    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one, or zero where
-    another condition does not hold: this, too."""
+    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one; and another
+    condition, without which it is zero."""
     base, places, holds = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
@@ -153,7 +153,7 @@ def _seen(x: Statement, at: list[Affine]) -> tuple[Statement, list[Affine], Pred
     holds: list[Predicate] = []
     while isinstance(x, Contraction) and only_moves(x):
         solution = inner_solution(x)
-        own = dict(zip(own_indices(x), at, strict=True))
+        own: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
         holds.append(substitute(solution.rest, own))
         at = [solution.values.get(i, atom_affine(i)).substitute(own) for i in factor_indices(x)[0]]
         x = x.factors[0]

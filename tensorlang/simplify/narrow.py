@@ -13,7 +13,7 @@ have no point in common get statements of their own. Every element is computed a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -71,7 +71,11 @@ Read = tuple[_Part, int]
 """A part of a statement and the number of the operand that it reads."""
 
 
-def narrow(s: SSA) -> SSA:
+Kept = Callable[[Predicate, Ranges], Iterable[Predicate]]
+"""Which conditions of those under which statements are read they are restricted by, besides those that hide a share."""
+
+
+def narrow(s: SSA, kept: Kept = lambda p, ranges: ()) -> SSA:
     """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
     arrays = selections(s.statements)
     defined = {k: x for k, x in arrays.items() if isinstance(x, Selection)}
@@ -85,7 +89,7 @@ def narrow(s: SSA) -> SSA:
         if isinstance(x, Defining):
             reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison | Selection) else TRUE
         demanded = reads.pop(x, {})
-        groups = _groups(x, demanded)
+        groups = _groups(x, demanded, kept)
         parts[x] = []
         for pred, readers in groups:
             part = _Part(x, pred)
@@ -113,7 +117,9 @@ def narrow(s: SSA) -> SSA:
     return live(replace(s, statements=tuple(made.values()), outputs=map_outputs(s.outputs, whole), names=names))
 
 
-def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tuple[Predicate, list[Read | None]]]:
+def _groups(
+    x: Statement, demanded: Mapping[Read | None, Predicate], kept: Kept
+) -> list[tuple[Predicate, list[Read | None]]]:
     """The parts of `x` that are to be statements of their own, each with its readers."""
     if not demanded:
         return []
@@ -123,13 +129,13 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
     for reader, p in demanded.items():
-        readers[_telling(p, ranges)].append(reader)
+        readers[_telling(p, ranges, kept)].append(reader)
     groups = list(readers.items())
     if TRUE in readers or len(groups) > _MOST_PARTS:
         return whole
     for (p, _), (q, _) in combinations(groups, 2):
         if not is_empty(conjunction([p, q]), ranges_predicate(ranges)):
-            joined = _telling(simplify_in(disjunction(readers), ranges), ranges)
+            joined = _telling(simplify_in(disjunction(readers), ranges), ranges, kept)
             groups = [(joined, list(demanded))]
             break
     if is_index_only(x):
@@ -138,8 +144,8 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
-def _telling(p: Predicate, ranges: Ranges) -> Predicate:
-    return p if p is TRUE else _telling_part(p, tuple(ranges.items()))
+def _telling(p: Predicate, ranges: Ranges, kept: Kept) -> Predicate:
+    return p if p is TRUE else conjunction([_telling_part(p, tuple(ranges.items())), *kept(p, ranges)])
 
 
 @cached

@@ -45,6 +45,7 @@ from tensorlang.normal.ssa import (
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands
+from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST = 8
@@ -187,13 +188,13 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
 
 def common(conditions: Iterable[Predicate]) -> Predicate:
     """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
-    within 0 <= i - j <= 1."""
+    within 0 <= i - j <= 1, and [i // 4 = j // 4] is within -3 <= i - j <= 3."""
     return _common(tuple(conditions))
 
 
 @cached
 def _common(conditions: tuple[Predicate, ...]) -> Predicate:
-    possible = [conjuncts(q) for p in conditions for q in alternatives(p)]
+    possible = [(*conjuncts(q), *conjuncts(paired_bounds(q))) for p in conditions for q in alternatives(p)]
     if not possible:
         return FALSE
     first, *others = possible

@@ -123,6 +123,12 @@ def _quotients(affines: Iterable[Affine]) -> list[Quotient]:
     return list(found)
 
 
+def remainders(affines: Iterable[Affine]) -> list[Affine]:
+    """Of what these index expressions have remainders."""
+    parts = tuple(affines)
+    return [q.of for q in _quotients(parts) if any(a.coefficient(q) and a.coefficient(q) % q.by == 0 for a in parts)]
+
+
 def index_of(e: Expr) -> Affine | None:
     """The index expression whose number `e` is, as far as its text tells."""
     match e:

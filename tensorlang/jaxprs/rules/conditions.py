@@ -9,13 +9,13 @@ from typing import Any
 from jax.extend import core
 
 from tensorlang.jaxprs.axes import together
-from tensorlang.jaxprs.builder import Builder, volume
+from tensorlang.jaxprs.builder import Builder, flat_place, plain, volume
 from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
-from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, Real, Where
-from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
+from tensorlang.jaxprs.values import WIDE, Axes, Bool, Case, Datum, Int, Place, Real, Where
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.census import expressions
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Access, Expr
@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
     not_equal,
     relations,
 )
+from tensorlang.surface.quotients import asked, quotient, remainder, remainders
 
 _COMPARED: dict[str, Callable[[Affine, Affine], Predicate]] = {
     "eq": equal,
@@ -70,12 +71,55 @@ def integers(b: Builder, name: str, x: Int, y: Int) -> Int:
         found: list[Case] = []
         for p, m in b.possible(x.cases(ix)):
             for q, n in b.possible(y.cases(ix)):
-                if isinstance(m, Datum) or isinstance(n, Datum):
+                pq = conjunction([p, q])
+                known = _known(b, name, pq, m, n) if computed else None
+                if known is not None:
+                    found.append((pq, replace(known, var=made, at=flat_place(ix))))
+                elif isinstance(m, Datum) or isinstance(n, Datum):
                     raise Unsupported(f"{name} of integers of data")
-                found += combined(conjunction([p, q]), m, n)
+                else:
+                    found += combined(pq, m, n)
         return b.possible(found)
 
+    made = b.equation.outvars[0]
+    computed = b.available(made) and axes == plain(made.aval.shape)
     return Int(axes=axes, cases=cases)
+
+
+def _known(b: Builder, name: str, where: Predicate, m: Affine | Datum, n: Affine | Datum) -> Datum | None:
+    """What is known of m and n, combined, where data or quotients are among them."""
+    sign = -1 if name == "sub" else 1
+    first, second = index_of(m), index_of(n)
+    if name in ("div", "rem"):
+        if first is None or isinstance(n, Datum) or not n.is_constant or not n.constant > 0:
+            return None
+        if not b.holds(asked([first], lambda a: at_most(constant(0), a)), where):
+            return None
+        value = (quotient if name == "div" else remainder)(first, n.constant)
+        return Datum(None, (), known=value) if value.free else None
+    if not isinstance(m, Datum) and not isinstance(n, Datum):
+        return None
+    if name == "mul" and first is not None and second is not None and (first.is_constant or second.is_constant):
+        value = first * second.constant if second.is_constant else second * first.constant
+        return Datum(None, (), known=value)
+    if name not in ("add", "add_any", "sub"):
+        return None
+    if first is not None and second is not None:
+        return Datum(None, (), known=first + second * sign)
+    (datum, by) = (m, n) if isinstance(m, Datum) else (n, m)
+    assert isinstance(datum, Datum)
+    if isinstance(by, Datum) or not by.is_constant or datum.var.aval.dtype not in WIDE or (datum is n and sign < 0):
+        return None
+    shift = datum.shift + by.constant * sign
+    if abs(shift) > b.shifts:
+        return None
+    b.assume("small numbers that are added to integers of data do not make them overflow")
+    return Datum(None, (), shifted=datum.shifted or datum, shift=shift)
+
+
+def index_of(a: Affine | Datum) -> Affine | None:
+    """The index expression that `a` is, if that is known."""
+    return a.known if isinstance(a, Datum) else a
 
 
 @rule("rem")
@@ -92,6 +136,8 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
     """A comparison of what `given` are the variables of: of indices, a predicate; of numbers, a choice, or a predicate
     of their ranks."""
     (x, y), axes = together(b, [x, y])
+    if isinstance(x, Int) and isinstance(y, Int) and _is_index(b, x) and _is_index(b, y):
+        return b.condition(axes, lambda ix: _indices_compared(b, name, x.cases(ix), y.cases(ix)))
     if given and (ranked := _ranks_compared(b, name, x, y, axes, given)) is not None:
         return ranked
     if isinstance(x, Int) and isinstance(y, Int):
@@ -127,6 +173,12 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
         return plus(both, plus(one("where_gt", x, y, ix, other), one("where_gt", y, x, ix, other)))
 
     return Bool(axes=axes, choose=choose)
+
+
+def _is_index(b: Builder, x: Int) -> bool:
+    """Whether it is known at each place."""
+    place, _ = b.indices(x.axes)
+    return all(index_of(a) is not None for _, a in x.cases(place))
 
 
 def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Sequence[Any]) -> Bool | None:
@@ -180,18 +232,34 @@ def _indices_compared(b: Builder, name: str, xs: list[Case], ys: list[Case]) -> 
     found = []
     for p, m in b.possible(xs):
         for q, n in b.possible(ys):
-            if isinstance(m, Datum) and isinstance(n, Datum):
-                raise Unsupported("a comparison of integers of data with each other")
-            if isinstance(m, Datum) or isinstance(n, Datum):
-                if name not in ("eq", "ne"):
-                    raise Unsupported("an order of integers of data")
-                datum, a = (m, n) if isinstance(m, Datum) else (n, m)
-                assert isinstance(datum, Datum) and isinstance(a, Affine)
-                here = _COMPARED[name](b.element(datum, _extent(b, a), drop=True), a)
+            first, second = index_of(m), index_of(n)
+            if first is not None and second is not None:
+                if name in ("eq", "ne") and len(_free(remainders([first, second]))) > 1:
+                    raise Unsupported("a comparison of remainders")  # it says of no index between which bounds it is
+                here = asked([first, second], _COMPARED[name])
             else:
-                here = _COMPARED[name](m, n)
+                here = _compared_with_data(b, name, m if first is None else first, n if second is None else second)
             found.append(conjunction([p, q, here]))
     return disjunction(found)
+
+
+def _free(parts: Sequence[Affine]) -> set[Index]:
+    return {i for a in parts for i in a.indices}
+
+
+def _compared_with_data(b: Builder, name: str, m: Affine | Datum, n: Affine | Datum) -> Predicate:
+    if isinstance(m, Datum) and isinstance(n, Datum):
+        raise Unsupported("a comparison of integers of data with each other")
+    a = n if isinstance(m, Datum) else m
+    assert isinstance(a, Affine)
+    extent = _extent(b, a)
+
+    def element(x: Affine | Datum) -> Affine:
+        if not isinstance(x, Datum):
+            return x
+        return b.element(x, extent, drop=True) if name in ("eq", "ne") else b.bound(x, extent)
+
+    return _COMPARED[name](element(m), element(n))
 
 
 def _extent(b: Builder, a: Affine) -> Affine:
@@ -199,7 +267,8 @@ def _extent(b: Builder, a: Affine) -> Affine:
     if a.is_constant and a.constant >= 0:
         return a + 1
     if len(a.terms) == 1 and a.terms[0][1] == 1 and a.constant == 0:
-        size = b.range_of(a.terms[0][0])
+        atom = a.terms[0][0]
+        size = atom.array.size if isinstance(atom, Lookup) else b.range_of(atom)
         if size is not None:
             return size
     raise Unsupported("a comparison of integers of data with others than places")

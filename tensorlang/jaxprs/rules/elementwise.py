@@ -21,7 +21,7 @@ from tensorlang.jaxprs.values import Bool, Case, Int, Place, Real, Where
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import Expr, number
-from tensorlang.language.predicates import TRUE, at_most, conjunction, less
+from tensorlang.language.predicates import TRUE, at_most, conjunction, equal, less
 
 One = Callable[[Expr], Expr]
 Two = Callable[[Expr, Expr], Expr]
@@ -83,6 +83,10 @@ def _integer(b: Builder, name: str, x: Int) -> Int:
                 raise Unsupported(f"{name} of integers of data")
             if name == "neg":
                 found.append((p, -a))
+            elif name == "sign":
+                found.append((conjunction([p, less(constant(0), a)]), constant(1)))
+                found.append((conjunction([p, equal(a, constant(0))]), constant(0)))
+                found.append((conjunction([p, less(a, constant(0))]), constant(-1)))
             else:
                 found.append((conjunction([p, at_most(constant(0), a)]), a))
                 found.append((conjunction([p, less(a, constant(0))]), -a))
@@ -106,7 +110,14 @@ _unary("exp2", lambda e: call("exp", times(number(Fraction("0.693147180559945309
 
 @rule("sign")
 def _sign(b: Builder, eqn: Any, x: Any) -> Any:
+    if isinstance(x, Int) and _is_index(b, x):
+        return _integer(b, "sign", x)
     return mapped(b, b.real(x, eqn.invars[0]), lambda e: call("sign", e), "sign")
+
+
+def _is_index(b: Builder, x: Int) -> bool:
+    place, _ = b.indices(x.axes)
+    return all(isinstance(a, Affine) for _, a in x.cases(place))
 
 
 @rule("round")

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     exists,
+    free_atoms,
     substitute,
     within,
 )
@@ -67,7 +68,8 @@ from tensorlang.lower.arrays.values import (
 )
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
-from tensorlang.sets.solve import project
+from tensorlang.sets.solve import Ranges, project, simplify_in
+from tensorlang.simplify.cases import leaves_few
 
 NAN = Name("jnp.nan")
 
@@ -153,8 +155,7 @@ def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Val
     """The value at a point, and whether it is in the range and `p` holds there."""
     r = c.left[0]
     at: dict[Atom, Affine] = {c.e.index: point}
-    bounds = [q for q in (at_most(r.start, point), at_most(point, r.last)) if not _holds(ctx, q)]
-    others = conjunction([*bounds, substitute(p, at)])
+    others = _open(ctx, c.scope, conjunction([at_most(r.start, point), at_most(point, r.last), substitute(p, at)]))
     inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
     v = yield from call(ctx.value(c.e.body, inner))
     return v, mask(ctx, inner, others)
@@ -176,16 +177,70 @@ def _one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predic
 
 def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
     """The greater one of the values at the points that there are."""
+    there = []
+    for point, p in found[0]:
+        there.append((yield from call(_at(ctx, c, point, p))))
+    return _greatest_of(c, there)
+
+
+def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
+    """The greatest of values, each of which is there where a condition holds; nan where none is."""
     order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
-    v, m = yield from call(_at(ctx, c, *found[0][0]))
-    for point, p in found[0][1:]:
-        w, also = yield from call(_at(ctx, c, point, p))
+    (v, m), *others = those
+    for w, also in others:
         both = applied(larger, [v, w], order)
         if also.node != TRUE:
             both = chosen(also, both, v, order)
         v = both if m.node == TRUE else chosen(m, both, w, order)
         m = m if m.node == TRUE else also if also.node == TRUE else infix(m, "|", also, order)
     return where(m, v, order, NAN)
+
+
+def _one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
+    """The extrema under the parts of a disjunction, each of which leaves few values of the index, or of an axis."""
+    if isinstance(c.e, Choice):
+        return WhyNot("which of several values is the first one is not known before they are compared")
+    e = c.e
+    for q in conjuncts(e.pred):
+        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
+            rest = [p for p in conjuncts(e.pred) if p is not q]
+            preds = [conjunction([part, *rest]) for part in q.parts]
+            found = [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, e.body), NAN) for p in preds]
+            ranges = {e.index: e.size, **_whole_ranges(c.scope)}
+            if all(leaves_few(conjuncts(p), ranges, ranges) for p in preds):
+                return found
+    return WhyNot("no condition leaves few values of the index, or a few others")
+
+
+def _in_either(ctx: Context, c: Extreme, found: list[Extreme]) -> Deep[Value]:
+    """The greatest one of the extrema of those that are there."""
+    there = []
+    for part in found:
+        v = yield from call(_under_its_own(ctx, part))
+        some = project({part.e.index: part.e.size}, substitute(part.e.pred, c.scope.env), _whole_ranges(c.scope))
+        there.append((v, mask(ctx, c.scope, _open(ctx, c.scope, some))))
+    return _greatest_of(c, there)
+
+
+def _under_its_own(ctx: Context, c: Extreme) -> Deep[Value]:
+    """An extremum, where the conditions hold that do not say anything of its index; anything elsewhere."""
+    e = c.e
+    outer = [q for q in conjuncts(e.pred) if e.index not in free_atoms(q)]
+    if not outer:
+        return by_first(ctx, STRATEGIES, c, {}, e)
+    inner = conjunction(q for q in conjuncts(e.pred) if q not in outer)
+    return bracket(ctx, c.scope, conjunction(outer), type(e)(e.sign, e.index, e.size, inner, e.body))
+
+
+def _open(ctx: Context, scope: Scope, p: Predicate) -> Predicate:
+    """What is not known of `p` to hold at all points."""
+    return conjunction(
+        undecided_conditions(ctx, scope, conjuncts(simplify_in(substitute(p, scope.env), _whole_ranges(scope))))
+    )
+
+
+def _whole_ranges(scope: Scope) -> Ranges:
+    return {i: r.stop for i, r in scope.domain.items() if r.start is ZERO}
 
 
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
@@ -232,10 +287,6 @@ def _running_extremum(ctx: Context, c: Extreme, found: Affine) -> Deep[Value]:
     return _counted(ctx, v, c.e, c.left[0])
 
 
-def _holds(ctx: Context, q: Predicate) -> bool:
-    return isinstance(q, NonNegative) and ctx.integers.is_nonnegative(q.value)
-
-
 def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
     found = segments(ctx, c.scope, c.e, *c.left)
     return found or WhyNot("neither a relation nor an element of an index array says which values belong to which axis")
@@ -270,8 +321,9 @@ def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
 def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     e, inner = c.e, found.c
     of_each = type(e)(e.sign, e.index, e.size, conjunction([_in_range(c), *inner.parts]), inner.body)
-    ranges = {i: r.stop for i, r in c.scope.domain.items() if r.start is ZERO}
-    some = project({e.index: e.size}, substitute(e.pred, c.scope.env), ranges) is ALWAYS  # as of each its own
+    some = (
+        project({e.index: e.size}, substitute(e.pred, c.scope.env), _whole_ranges(c.scope)) is ALWAYS
+    )  # of each its own
     v = yield from call(extremum(ctx, inner.scope, of_each, None if some else c.none))
     return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
 
@@ -451,6 +503,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "max j where j = a or j = b. e: the greater one of the values of e at those of a and b that are in the range",
         _one_or_another,
         _or_none(_at_either),
+    ),
+    Strategy(
+        "one window or another",
+        "max j where i - w < j <= i or j < 2. e: the greater one of max j where i - w < j <= i. e and max j where "
+        "j < 2. e, of those that are of something",
+        _one_window_or_another,
+        _or_none(_in_either),
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments

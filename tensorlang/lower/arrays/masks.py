@@ -30,7 +30,7 @@ from tensorlang.lower.arrays.ir import Infix, Name
 from tensorlang.lower.arrays.membership import tabled
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.undecided import has_elements, undecided_conditions
-from tensorlang.lower.arrays.values import Axes, Value, aligned, integer, some, union
+from tensorlang.lower.arrays.values import TRUE, Axes, Value, aligned, integer, some, union
 from tensorlang.recursion import Deep, call, run
 
 
@@ -87,6 +87,8 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
 
 def _compared(ctx: Context, scope: Scope, a: Affine, operator: str) -> Value:
     """a = 0 or a >= 0, with the negative terms on the other side."""
+    if not a.terms and (a.constant == 0 or (operator == ">=" and a.constant > 0)):
+        return Value(TRUE, ())
     axes = scope.axes(a)
     c = a.constant
     left = Affine(tuple((atom, k) for atom, k in a.terms if k > 0), 0)

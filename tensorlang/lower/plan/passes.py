@@ -13,6 +13,7 @@ from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.chosen_elements import store_chosen_elements
+from tensorlang.lower.plan.compared import inline_compared
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
 from tensorlang.lower.plan.inline import inline, inline_matrices
@@ -95,7 +96,9 @@ def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables
     numbers = replace_integers(f)
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)
-    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function), strict)))
+    inlined = without_unread_masks(
+        inline_matrices(inline_running_products(inline(inline_compared(rerolled.function)), strict))
+    )
     return numbers, tables, rerolled, bound_quotients(inlined, tables)
 
 

@@ -40,7 +40,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import FreeIndices, factors, is_finite, longer
 from tensorlang.memory import cached
-from tensorlang.sets.eliminate import shadow
+from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, project, ranges_predicate
 
@@ -204,7 +204,7 @@ class _Windows(_Statement):
         near: list[Predicate] = []
         moving = self.summed | self.chosen
         for q in conjuncts(p):
-            bounds = [r for r in conjuncts(shadow(self._as_comparisons(q))) if isinstance(r, NonNegative)]
+            bounds = [r for r in conjuncts(paired_bounds(self._as_comparisons(q))) if isinstance(r, NonNegative)]
             bounds = [r for r in bounds if not moving.isdisjoint(r.value.indices)]
             if bounds:
                 read = [free_atoms(other) for other in conjuncts(p) if other is not q]

@@ -152,7 +152,7 @@ def _product(
     solved = inner_solution(x)
     own = own_ranges(x)
     ranges = {**own, **{i: n for i, n in inner_ranges(x).items() if i not in solved.values}}
-    cases: Sequence[Predicate] = _cases(solved.rest, _binders(ranges))
+    cases: Sequence[Predicate] = _cases(solved.rest, _binders(ranges), True)
     for y, at in zip(x.factors, factor_indices(x), strict=True):
         if y in parts:
             values: dict[Atom, Affine] = {
@@ -177,7 +177,13 @@ def _product(
     if len(found) == 1:
         return found[0][1], ()
     told = all(own.keys() >= {i for i in free_atoms(q) if isinstance(i, Index)} for q, _ in found)
-    return addition([Term(1, q if told else support(y), y) for q, y in found], x.shape), found if told else ()
+    terms = [Term(1, q if told else _where(y), y) for q, y in found]
+    return addition(terms, x.shape), found if told else ()
+
+
+def _where(x: Statement) -> Predicate:
+    """Where `x` may be other than 0, without what it asks for itself."""
+    return conjunction(q for q in conjuncts(support(x)) if not isinstance(q, Exists))
 
 
 def _read(
@@ -202,15 +208,17 @@ def _binders(ranges: Ranges) -> tuple[tuple[Index, Affine], ...]:
 
 
 @cached
-def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> tuple[Predicate, ...]:
+def _cases(
+    p: Predicate, binders: tuple[tuple[Index, Affine], ...], is_summed: bool = False
+) -> tuple[Predicate, ...]:
     """`p` in parts without a common point, each of which leaves few values of some index; `p` itself if it is no union
     of such."""
     ranges = dict(binders)
     for choice in conjuncts(p):
-        if isinstance(choice, Or) and is_thin_union(p, choice, ranges):
+        if isinstance(choice, Or) and is_thin_union(p, choice, ranges, is_summed):
             found = _exclusive([q for q in conjuncts(p) if q is not choice], _in_order(choice), ranges)
             if found is not None:
-                finer = tuple(r for q in found for r in _cases(q, binders))
+                finer = tuple(r for q in found for r in _cases(q, binders, is_summed))
                 return finer if len(finer) <= _MOST else tuple(found)
     return (p,)
 
@@ -229,8 +237,9 @@ def _indices(p: Predicate) -> list[Index]:
     return [i for i in free_atoms(p) if isinstance(i, Index)]
 
 
-def is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
-    """Whether each alternative leaves few values of some index, and what is common to them does not.
+def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = False) -> bool:
+    """Whether each alternative leaves few values of some index, and what is common to them does not, so that what is
+    under them is not stored as a window; what is only summed up is not stored.
 
     Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
     """
@@ -239,7 +248,7 @@ def is_thin_union(p: Predicate, choice: Or, ranges: Ranges) -> bool:
     rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
     if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
         return False
-    if leaves_few([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
+    if not is_summed and leaves_few([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
         return False
     return all(leaves_few([*rest, *conjuncts(q)], _indices(q), ranges) for q in choice.parts)
 

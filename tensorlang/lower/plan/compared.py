@@ -27,7 +27,7 @@ _Made = tuple[list[Index], Expr]
 def inline_compared(f: Function) -> Function:
     """`f` with elements of which nothing is read but what an extremum compares, at few places, computed there."""
     given, body = bindings(f.body)
-    made: dict[Var, _Made] = {x: element for x, e in given if isinstance(x, Var) and (element := _element(e))}
+    made = {x: one for x, e in given if isinstance(x, Var) and (one := _element(e))}
     found: dict[Var, Expr | None] = {}
     for whole in (*(e for _, e in given), *results(body)):
         compared = _compared(whole)

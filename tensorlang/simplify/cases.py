@@ -208,9 +208,7 @@ def _binders(ranges: Ranges) -> tuple[tuple[Index, Affine], ...]:
 
 
 @cached
-def _cases(
-    p: Predicate, binders: tuple[tuple[Index, Affine], ...], is_summed: bool = False
-) -> tuple[Predicate, ...]:
+def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...], is_summed: bool = False) -> tuple[Predicate, ...]:
     """`p` in parts without a common point, each of which leaves few values of some index; `p` itself if it is no union
     of such."""
     ranges = dict(binders)

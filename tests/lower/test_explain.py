@@ -52,6 +52,7 @@ EXAMPLES = {
 EXTREMA = {
     "one point or another": "f(x: [n][n]R) = gen i:n. max j:n where j = i or j = 0. x[i, j]",
     "one point": "f(x: [n][n]R) = gen i:n. max j:n where j = i. x[i, j]",
+    "one window or another": "f(x: [n][n]R) = gen i:n. max j:n where i <= j and j < i + 3 or j = 0. x[i, j]",
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. max k:m. x[i + a, k]",
     "segments": "f(y: [m]idx(n), x: [m]R) = gen i:n. max j:m where y[j] = i. x[j]",
     "shared segments": "f(y: [m]idx(n), a: [k]idx(n), x: [m]R) = "

@@ -52,6 +52,12 @@ PROGRAMS = {
     "running along columns": "f(x: [n][m]R) = gen a:m, i:n. min j:n where i <= j. sin(x[j, a])",
     "running ahead": "f(x: [n + 2]R) = gen i:n. max j:n + 2 where j <= i + 1. x[j]",
     "running as far as data say": "f(x: [n]R, y: [m]idx(n)) = gen i:m. max j:n where j <= y[i]. x[j]",
+    "in windows and columns": "f(x: [n]R, z: [n]R) = gen i:n. max j:n where 0 <= i - j < 3 or j = 0. x[i] * z[j]",
+    "in rows and columns": "f(x: [n]R) = gen i:n. min j:n where i < 2 or j < 2 or i = j. sin(x[i] * x[j])",
+    "in rows that data say": "f(x: [n]R, y: [n]idx(n)) = gen i:n. max j:n where y[j] = i or i = j. sin(x[i] * x[j])",
+    "in windows that data say": (
+        "f(x: [n]R, y: [n]idx(n)) = gen i:n. max j:n where y[i] <= j and j < y[i] + 2 or i = j. x[i] * x[j]"
+    ),
     "of what does not vary": "f(x: [n]R) = sum i:n. max j:n where j < 3. x[i]",
 }
 

@@ -24,7 +24,8 @@ from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
 from tensorlang.lower.arrays.context import Context
-from tensorlang.lower.arrays.extrema import NAN, bracketed_extremum, extremum
+from tensorlang.lower.arrays.extrema import bracketed_extremum, extremum
+from tensorlang.lower.arrays.extreme import NAN
 from tensorlang.lower.arrays.fold import combined
 from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.joins import joined

@@ -9,31 +9,34 @@ moves along with another axis is an index of its own, from where the window star
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.functions import function
+from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import TRUE as ALWAYS
 from tensorlang.language.predicates import (
-    Equal,
     NonNegative,
-    Or,
     Predicate,
     at_most,
     conjunction,
     conjuncts,
     exists,
-    free_atoms,
     substitute,
     within,
 )
 from tensorlang.lower.arrays.accesses import positions
-from tensorlang.lower.arrays.brackets import bound_on, bounded_index, bracket, guarded, solved
+from tensorlang.lower.arrays.brackets import bracket, guarded
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.extrema_at_few_points import (
+    at_either,
+    at_point,
+    in_either,
+    one_or_another,
+    one_point,
+    one_window_or_another,
+)
 from tensorlang.lower.arrays.extrema_in_order import over_order
+from tensorlang.lower.arrays.extreme import NAN, Extreme, whole_ranges
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Node, Tuple
 from tensorlang.lower.arrays.masks import mask
@@ -49,16 +52,13 @@ from tensorlang.lower.arrays.sums.running_in_groups import InOrder, in_groups, i
 from tensorlang.lower.arrays.sums.segment_sum import Shared, of_segments, shared
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import (
     DTYPE,
     TRUE,
     Value,
     aligned,
-    applied,
     apply,
     cast,
-    chosen,
     dtype_of,
     infix,
     integer,
@@ -68,26 +68,7 @@ from tensorlang.lower.arrays.values import (
 )
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
-from tensorlang.sets.solve import Ranges, project, simplify_in
-from tensorlang.simplify.cases import leaves_few
-
-NAN = Name("jnp.nan")
-
-
-@dataclass(frozen=True, eq=False)
-class Extreme:
-    """An extremum, or a choice, and the scope in which its array is computed."""
-
-    ctx: Context
-    scope: Scope
-    e: Extremum | Choice
-    none: Node | None
-    """What it is where data leave no point; anything, if that is None."""
-
-    @cached_property
-    def left(self) -> tuple[Range, Predicate]:
-        """The range that its condition leaves of its index, and what else that says."""
-        return _restricted(self.ctx, self.scope, self.e)
+from tensorlang.sets.solve import project
 
 
 def extremum(ctx: Context, scope: Scope, e: Extremum | Choice, none: Node | None = NAN) -> Deep[Value]:
@@ -96,7 +77,11 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice, none: Node | None
     Where data leave no point, the extremum is `none`, or anything if that is None, and so is the place, which is any
     if that is nan.
     """
-    return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e, none), {}, e)
+    return _computed(ctx, Extreme(ctx, scope, e, none))
+
+
+def _computed(ctx: Context, c: Extreme) -> Deep[Value]:
+    return by_first(ctx, STRATEGIES, c, {}, c.e)
 
 
 def bracketed_extremum(ctx: Context, scope: Scope, p: Predicate, e: Extremum | Choice) -> Deep[Value]:
@@ -113,22 +98,6 @@ def bracketed_extremum(ctx: Context, scope: Scope, p: Predicate, e: Extremum | C
     return guarded(ctx, scope, conjunction(left), e, lambda inner: extremum(ctx, inner, e, integer(0)))
 
 
-def _one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
-    """The only point that an equality leaves of the index."""
-    return _point(c.e.index, c.left[1]) or WhyNot("no equality leaves one point of the index")
-
-
-def _point(index: Index, p: Predicate) -> Affine | None:
-    """What an equality in `p` says that the index is."""
-    for q in conjuncts(p):
-        k = q.difference.coefficient(index) if isinstance(q, Equal) else 0
-        if isinstance(q, Equal) and abs(k) == 1:
-            point = solved(q.difference, index)
-            if index not in point.free:
-                return point
-    return None
-
-
 def _or_none(rewrite: Callable[[Context, Extreme, Any], Deep[Value]]) -> Callable[[Context, Extreme, Any], Deep[Value]]:
     """`rewrite`, of which nan or anything comes where there is no point, with what is wanted there."""
 
@@ -140,107 +109,6 @@ def _or_none(rewrite: Callable[[Context, Extreme, Any], Deep[Value]]) -> Callabl
         return where(some, v, c.scope.order, c.none)
 
     return rewritten
-
-
-def _at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
-    """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
-    if isinstance(c.e, Choice):
-        axes = c.scope.axes(point)
-        return Value(positions(ctx, c.scope, point, axes), axes, 1)
-    v, m = yield from call(_at(ctx, c, point, c.left[1]))
-    return where(m, v, c.scope.order, NAN)
-
-
-def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Value, Value]]:
-    """The value at a point, and whether it is in the range and `p` holds there."""
-    r = c.left[0]
-    at: dict[Atom, Affine] = {c.e.index: point}
-    others = _open(ctx, c.scope, conjunction([at_most(r.start, point), at_most(point, r.last), substitute(p, at)]))
-    inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
-    v = yield from call(ctx.value(c.e.body, inner))
-    return v, mask(ctx, inner, others)
-
-
-def _one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predicate]]] | WhyNot:
-    """The points that a disjunction leaves of the index, each with what else must hold there."""
-    if isinstance(c.e, Choice):
-        return WhyNot("which of several points is the first one is not known before they are compared")
-    for q in conjuncts(c.left[1]):
-        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
-            rest = [p for p in conjuncts(c.left[1]) if p is not q]
-            found = [(_point(c.e.index, part), conjunction([part, *rest])) for part in q.parts]
-            points = [(point, p) for point, p in found if point is not None]
-            if len(points) == len(q.parts):
-                return (points,)
-    return WhyNot("no condition leaves one point or another of the index")
-
-
-def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
-    """The greater one of the values at the points that there are."""
-    there = []
-    for point, p in found[0]:
-        there.append((yield from call(_at(ctx, c, point, p))))
-    return _greatest_of(c, there)
-
-
-def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
-    """The greatest of values, each of which is there where a condition holds; nan where none is."""
-    order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
-    (v, m), *others = those
-    for w, also in others:
-        both = applied(larger, [v, w], order)
-        if also.node != TRUE:
-            both = chosen(also, both, v, order)
-        v = both if m.node == TRUE else chosen(m, both, w, order)
-        m = m if m.node == TRUE else also if also.node == TRUE else infix(m, "|", also, order)
-    return where(m, v, order, NAN)
-
-
-def _one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
-    """The extrema under the parts of a disjunction, each of which leaves few values of the index, or of an axis."""
-    if isinstance(c.e, Choice):
-        return WhyNot("which of several values is the first one is not known before they are compared")
-    e = c.e
-    for q in conjuncts(e.pred):
-        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
-            rest = [p for p in conjuncts(e.pred) if p is not q]
-            preds = [conjunction([part, *rest]) for part in q.parts]
-            found = [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, e.body), NAN) for p in preds]
-            ranges = {e.index: e.size, **_whole_ranges(c.scope)}
-            if all(leaves_few(conjuncts(p), ranges, ranges) for p in preds):
-                return found
-    return WhyNot("no condition leaves few values of the index, or a few others")
-
-
-def _in_either(ctx: Context, c: Extreme, found: list[Extreme]) -> Deep[Value]:
-    """The greatest one of the extrema of those that are there."""
-    there = []
-    for part in found:
-        v = yield from call(_under_its_own(ctx, part))
-        some = project({part.e.index: part.e.size}, substitute(part.e.pred, c.scope.env), _whole_ranges(c.scope))
-        there.append((v, mask(ctx, c.scope, _open(ctx, c.scope, some))))
-    return _greatest_of(c, there)
-
-
-def _under_its_own(ctx: Context, c: Extreme) -> Deep[Value]:
-    """An extremum, where the conditions hold that do not say anything of its index; anything elsewhere."""
-    e = c.e
-    outer = [q for q in conjuncts(e.pred) if e.index not in free_atoms(q)]
-    if not outer:
-        return by_first(ctx, STRATEGIES, c, {}, e)
-    inner = conjunction(q for q in conjuncts(e.pred) if q not in outer)
-    return bracket(ctx, c.scope, conjunction(outer), type(e)(e.sign, e.index, e.size, inner, e.body))
-
-
-def _open(ctx: Context, scope: Scope, p: Predicate) -> Predicate:
-    """What is not known of `p` to hold at all points."""
-    return conjunction(
-        undecided_conditions(ctx, scope, conjuncts(simplify_in(substitute(p, scope.env), _whole_ranges(scope))))
-    )
-
-
-def _whole_ranges(scope: Scope) -> Ranges:
-    return {i: r.stop for i, r in scope.domain.items() if r.start is ZERO}
 
 
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
@@ -322,7 +190,7 @@ def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     e, inner = c.e, found.c
     of_each = type(e)(e.sign, e.index, e.size, conjunction([_in_range(c), *inner.parts]), inner.body)
     some = (
-        project({e.index: e.size}, substitute(e.pred, c.scope.env), _whole_ranges(c.scope)) is ALWAYS
+        project({e.index: e.size}, substitute(e.pred, c.scope.env), whole_ranges(c.scope)) is ALWAYS
     )  # of each its own
     v = yield from call(extremum(ctx, inner.scope, of_each, None if some else c.none))
     return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
@@ -382,32 +250,6 @@ def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pr
     name = block_of(ctx, scope, block, row, part, names, limits)
     shape, axis = ctx.extents(scope, axes), integer(axes.index(row))
     return Value(apply("_array_by_blocks", found.cuts(ctx), name, axis, shape, dtype_of(e)), axes, 2)
-
-
-def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:
-    """The range that the predicate leaves of the index, and what else it says."""
-    r = ctx.integers.range_of(e.index, e.size, scope.fixed)
-    starts: dict[Index, list[Affine]] = {}
-    stops: dict[Index, list[Affine]] = {}
-    rest = []
-    for q in undecided_conditions(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
-        bound = bounded_index(scope, {**scope.domain, e.index: r}, q)
-        if bound is not None and bound[0] is e.index:
-            bound_on(ctx, scope, *bound, starts, stops)
-        else:
-            rest.append(q)
-            if (hull := _hull(scope, e.index, q)) is not None:
-                bound_on(ctx, scope, e.index, hull, starts, stops)
-    r = ctx.integers.restricted(e.index, r, starts.get(e.index, []), stops.get(e.index, []), scope.fixed)
-    return r, conjunction(rest)
-
-
-def _hull(scope: Scope, index: Index, q: Predicate) -> Affine | None:
-    """What `q`, which compares the index with axes, says is not negative whatever these are, if it says anything."""
-    if not isinstance(q, NonNegative) or not scope.is_static(q.value) or not q.value.coefficient(index):
-        return None
-    own = atom_affine(index) * q.value.coefficient(index)
-    return own + scope.bounds(q.value - own)[1]
 
 
 def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:
@@ -483,8 +325,6 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
 
 
-_MOST_POINTS = 4
-
 STRATEGIES: tuple[Strategy[Extreme], ...] = (
     Strategy(
         "stack along a short axis",
@@ -495,21 +335,21 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
     Strategy(
         "one point",
         "max j where j = a. e: the value of e at a, where a is in the range of j",
-        _one_point,
-        _or_none(_at_point),
+        one_point,
+        _or_none(at_point),
     ),
     Strategy(
         "one point or another",
         "max j where j = a or j = b. e: the greater one of the values of e at those of a and b that are in the range",
-        _one_or_another,
-        _or_none(_at_either),
+        one_or_another,
+        _or_none(at_either),
     ),
     Strategy(
         "one window or another",
         "max j where i - w < j <= i or j < 2. e: the greater one of max j where i - w < j <= i. e and max j where "
         "j < 2. e, of those that are of something",
-        _one_window_or_another,
-        _or_none(_in_either),
+        one_window_or_another,
+        _or_none(lambda ctx, c, found: in_either(ctx, c, found, _computed)),
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments

@@ -1,0 +1,175 @@
+"""Extrema over few points: over one, over one or another one, or over one window or another.
+
+What is under one alternative is an extremum of its own; of those that are of something the greater one is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import combinations
+
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.functions import function
+from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum
+from tensorlang.language.predicates import (
+    Equal,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+    free_atoms,
+    substitute,
+)
+from tensorlang.lower.arrays.accesses import positions
+from tensorlang.lower.arrays.brackets import bracket, solved
+from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.extreme import NAN, Extreme, whole_ranges
+from tensorlang.lower.arrays.ir import Name, Negative
+from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.strategy import WhyNot
+from tensorlang.lower.arrays.undecided import undecided_conditions
+from tensorlang.lower.arrays.values import TRUE, Value, applied, infix, where
+from tensorlang.recursion import Deep, call
+from tensorlang.sets.isl import implies, is_empty
+from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
+from tensorlang.simplify.cases import leaves_few
+
+_MOST_POINTS = 4
+
+Compute = Callable[[Context, Extreme], Deep[Value]]
+"""How an extremum is computed."""
+
+
+def one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
+    """The only point that an equality leaves of the index."""
+    return _point(c.e.index, c.left[1]) or WhyNot("no equality leaves one point of the index")
+
+
+def _point(index: Index, p: Predicate) -> Affine | None:
+    """What an equality in `p` says that the index is."""
+    for q in conjuncts(p):
+        k = q.difference.coefficient(index) if isinstance(q, Equal) else 0
+        if isinstance(q, Equal) and abs(k) == 1:
+            point = solved(q.difference, index)
+            if index not in point.free:
+                return point
+    return None
+
+
+def at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
+    """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
+    if isinstance(c.e, Choice):
+        axes = c.scope.axes(point)
+        return Value(positions(ctx, c.scope, point, axes), axes, 1)
+    v, m = yield from call(_at(ctx, c, point, c.left[1]))
+    return where(m, v, c.scope.order, NAN)
+
+
+def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Value, Value]]:
+    """The value at a point, and whether it is in the range and `p` holds there."""
+    r = c.left[0]
+    at: dict[Atom, Affine] = {c.e.index: point}
+    others = _open(ctx, c.scope, conjunction([at_most(r.start, point), at_most(point, r.last), substitute(p, at)]))
+    inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
+    v = yield from call(ctx.value(c.e.body, inner))
+    return v, mask(ctx, inner, others)
+
+
+def one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predicate]]] | WhyNot:
+    """The points that a disjunction leaves of the index, each with what else must hold there."""
+    if isinstance(c.e, Choice):
+        return WhyNot("which of several points is the first one is not known before they are compared")
+    for q in conjuncts(c.left[1]):
+        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
+            rest = [p for p in conjuncts(c.left[1]) if p is not q]
+            found = [(_point(c.e.index, part), conjunction([part, *rest])) for part in q.parts]
+            points = [(point, p) for point, p in found if point is not None]
+            if len(points) == len(q.parts):
+                return (points,)
+    return WhyNot("no condition leaves one point or another of the index")
+
+
+def at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
+    """The greater one of the values at the points that there are."""
+    there = []
+    for point, p in found[0]:
+        there.append((yield from call(_at(ctx, c, point, p))))
+    return _greatest_of(c, there)
+
+
+def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
+    """The greatest of values, each of which is there where a condition holds; nan where none is."""
+    order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
+    infinity = Name("jnp.inf")
+    beaten = Negative(infinity) if c.e.sign > 0 else infinity
+    there = [v if m.node == TRUE else where(m, v, order, beaten) for v, m in those]
+    v = reduce(lambda v, w: applied(larger, [v, w], order), there)
+    if any(m.node == TRUE for _, m in those):
+        return v
+    return where(reduce(lambda m, also: infix(m, "|", also, order), (m for _, m in those)), v, order, NAN)
+
+
+def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
+    """The extrema under the parts of a disjunction, each of which leaves few values of the index, or of an axis; of
+    what is one thing or another there, of each alone where it is."""
+    e = c.e
+    if isinstance(e, Choice):
+        return WhyNot("which of several values is the first one is not known before they are compared")
+    ranges = {e.index: e.size, **whole_ranges(c.scope)}
+    for q in conjuncts(e.pred):
+        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
+            rest = [p for p in conjuncts(e.pred) if p is not q]
+            parts = _exclusive_terms(e, ranges) or [(conjunction([part, *rest]), e.body) for part in q.parts]
+            if all(leaves_few(conjuncts(p), ranges, ranges) for p, _ in parts):
+                return [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
+    return WhyNot("no condition leaves few values of the index, or a few others")
+
+
+def _exclusive_terms(e: Extremum, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
+    """The terms of what is compared, each with the condition under which it is all there is, if they have such."""
+    found, left = [], [e.body]
+    while left:
+        part = left.pop()
+        if isinstance(part, Add) and part.sign > 0:
+            left += (part.right, part.left)
+        elif isinstance(part, Bracket):
+            found.append((part.pred, part.body))
+        else:
+            return []
+    around = conjunction([ranges_predicate(ranges), e.pred])
+    alone = len(found) <= _MOST_POINTS and all(
+        is_empty(conjunction([p, q]), around) for (p, _), (q, _) in combinations(found, 2)
+    )
+    covered = alone and implies(around, disjunction(p for p, _ in found))
+    return [(simplify_in(conjunction([p, e.pred]), ranges), a) for p, a in found] if covered else []
+
+
+def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) -> Deep[Value]:
+    """The greatest one of the extrema of those that are there."""
+    there = []
+    for part in found:
+        v = yield from call(_under_its_own(ctx, part, compute))
+        some = project({part.e.index: part.e.size}, substitute(part.e.pred, c.scope.env), whole_ranges(c.scope))
+        there.append((v, mask(ctx, c.scope, _open(ctx, c.scope, some))))
+    return _greatest_of(c, there)
+
+
+def _under_its_own(ctx: Context, c: Extreme, compute: Compute) -> Deep[Value]:
+    """An extremum, where the conditions hold that do not say anything of its index; anything elsewhere."""
+    e = c.e
+    outer = [q for q in conjuncts(e.pred) if e.index not in free_atoms(q)]
+    if not outer:
+        return compute(ctx, c)
+    inner = conjunction(q for q in conjuncts(e.pred) if q not in outer)
+    return bracket(ctx, c.scope, conjunction(outer), type(e)(e.sign, e.index, e.size, inner, e.body))
+
+
+def _open(ctx: Context, scope: Scope, p: Predicate) -> Predicate:
+    """What is not known of `p` to hold at all points."""
+    return conjunction(
+        undecided_conditions(ctx, scope, conjuncts(simplify_in(substitute(p, scope.env), whole_ranges(scope))))
+    )

@@ -1,0 +1,90 @@
+"""JAX functions of pairs under masks: the right gradients, and no work for each pair where masks leave few."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.jaxprs.rewrite import rewritten
+from tests.support import jax_masks
+from tests.support.jax_programs import made
+from tests.support.traced import work
+
+
+def has_the_gradients_of_jax(source: str, *sizes: int) -> None:
+    f = made(source)
+    with jax.enable_x64(True):
+        for n in sizes:
+            given = jax_masks.data(n, n)
+            wanted = jax.value_and_grad(f, (0, 1))(*given)
+            if not all(np.isfinite(x).all() for x in jax.tree.leaves(wanted)):
+                continue
+            for g in (rewritten(f, gain=None), tl.from_jax(f, *given, exact=True)):
+                found = jax.jit(jax.value_and_grad(g, (0, 1)))(*given)
+                for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+                    np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-9 * (1 + np.abs(y).max()), err_msg=source)
+
+
+def takes_no_work_for_each_pair(source: str) -> None:
+    f = made(source)
+    with jax.enable_x64(True):
+        less, more = (work(tl.jax.grad(f, (0, 1)), *jax_masks.data(n)).elements for n in (601, 1201))
+    assert more <= 2.6 * less, f"{less} {more}\n{source}"
+
+
+def a_function(mask: str, result: str = "m.sum(1)", fill: str = "0") -> str:
+    return jax_masks.source(mask, "jnp.sin(x[:, None] * y[None])", result, fill)
+
+
+@pytest.mark.parametrize("mask, condition", [
+    ("i // 8 == j // 8", "exists q"),
+    ("j < s[:, None]", "< s[i]"),
+    ("(j >= s[:, None]) & (j < s[:, None] + 3)", "<= s[i] + 3"),
+])  # fmt: skip
+def test_integers_are_compared_as_conditions(mask: str, condition: str) -> None:
+    program = tl.from_jax(made(a_function(mask)), *jax_masks.data(20))
+    assert condition in str(program.function) and "rel(" not in str(program.function)
+
+
+def test_remainders_are_compared_by_jax() -> None:
+    program = tl.from_jax(made(a_function("i % 4 == j % 4")), *jax_masks.data(20))
+    assert "mask: rel(20, 20)" in str(program.function)
+
+
+@pytest.mark.parametrize("mask", ["i // 8 == j // 8", "j <= s[:, None]"])
+def test_a_few_masks_have_the_gradients_of_jax(mask: str) -> None:
+    has_the_gradients_of_jax(a_function(mask), 1, 9)
+
+
+@pytest.mark.parametrize("result", ["jax.nn.softmax(m, 1) @ x"])
+def test_attention_to_neighbours_and_to_some_of_all_takes_no_work_for_each_pair(result: str) -> None:
+    source = a_function("(abs(i - j) <= 2) | (j < 2) | (i < 2)", result, "-jnp.inf")
+    takes_no_work_for_each_pair(source)
+    has_the_gradients_of_jax(source, 1, 2, 23)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", jax_masks.THIN + jax_masks.DENSE)
+def test_each_mask_has_the_gradients_of_jax(mask: str) -> None:
+    has_the_gradients_of_jax(a_function(mask), 1, 2, 3, 23)
+    has_the_gradients_of_jax(a_function(f"({mask}) | (i == j)", "jax.nn.softmax(m, 1)[a, b]", "-jnp.inf"), 1, 23)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_random_masks_have_the_gradients_of_jax(seed: int) -> None:
+    has_the_gradients_of_jax(jax_masks.any_mask(random.Random(seed)), 1, 2, 7, 23)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_few_pairs_take_no_work_for_all(seed: int) -> None:
+    source = jax_masks.thin(random.Random(seed))
+    takes_no_work_for_each_pair(source)
+    has_the_gradients_of_jax(source, 1, 9)

@@ -499,18 +499,18 @@ class Builder:
                 self.assume(f"{hint} is in its range, 0 .. {size} - 1")
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),)))
 
-    def bound(self, datum: Datum, size: Affine) -> Affine:
-        """What compares as that element does with all indices from 0 to size - 1."""
-        base, shift = (datum.shifted, datum.shift) if datum.shifted else (datum, 0)
-        if base.var in self.hints and not self.exact:
-            return self.element(base, size + 1, drop=False) + shift
-        least, range_ = -self.shifts - 1, size + 2 * self.shifts + 2
-        key = (base.var, size, "bound")
+    def bound(self, datum: Datum, size: Affine, by: int) -> Affine:
+        """What compares as that element does with all indices from 0 to size - 1, plus `by`."""
+        if datum.var in self.hints and not self.exact:
+            return self.element(datum, size + 1, drop=False)
+        most = max(self.shifts, abs(by))  # if it can be, one array is for all numbers that are added
+        least, range_ = -most - 1, size + 2 * most + 2
+        key = (datum.var, range_, least, "bound")
         if key not in self._made:
-            sizes = extents(plain(base.var.aval.shape)) or (constant(1),)
-            made = IndexArray(self.name(self.hints.get(base.var, "bounds")), sizes, range_)
-            self._made[key] = self.parameter(made, Source(base.var, "clip", range_, shift=-least))
-        return atom_affine(Lookup(self._made[key], base.at or (constant(0),))) + (least + shift)
+            sizes = extents(plain(datum.var.aval.shape)) or (constant(1),)
+            made = IndexArray(self.name(self.hints.get(datum.var, "bounds")), sizes, range_)
+            self._made[key] = self.parameter(made, Source(datum.var, "clip", range_, shift=-least))
+        return atom_affine(Lookup(self._made[key], datum.at or (constant(0),))) + least
 
     def inside(self, datum: Datum, size: Affine) -> Predicate:
         """That the element is one of 0 to size - 1."""

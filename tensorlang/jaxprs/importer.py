@@ -16,7 +16,7 @@ from tensorlang.jaxprs import scalars
 from tensorlang.jaxprs.axes import whole
 from tensorlang.jaxprs.builder import Builder, Source
 from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
-from tensorlang.jaxprs.origins import Origins
+from tensorlang.jaxprs.origins import COMPARISONS, Origins
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.values import WIDE, Bool, Int, Real
@@ -179,8 +179,8 @@ class _Ahead:
 
 
 def _greatest_shift(flat_: Flat) -> int:
-    """The greatest small number that is added to integers, or subtracted from them."""
-    sums = [e.invars for e in flat_.equations if e.primitive.name in ("add", "sub")]
+    """The greatest small number that integers are compared with, or that is added to or subtracted from them."""
+    sums = [e.invars for e in flat_.equations if e.primitive.name in ("add", "sub") or e.primitive.name in COMPARISONS]
     added = [
         int(v.val) for given in sums for v in given if isinstance(v, core.Literal) and np.asarray(v.val).dtype in WIDE
     ]

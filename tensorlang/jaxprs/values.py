@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.language.affine import Affine
+from tensorlang.language.affine import Affine, constant
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate
+
+ZERO = constant(0)
 
 Axes = tuple[tuple[Affine, ...], ...]
 Place = tuple[tuple[Affine, ...], ...]
@@ -30,18 +32,24 @@ WIDE = (np.dtype(np.int32), np.dtype(np.int64))
 class Datum:
     """The element at these places of the integers that JAX computes for the variable `var`.
 
-    `known` is the same as an index expression, one with quotients; `shifted` the same as another element of data, to
-    which `shift` is added.
+    `known` is the same as an index expression, one with quotients; or it is `moved`, another element of data, plus
+    `by`, or `by` less that if it is `turned`.
     """
 
     var: Any
     at: tuple[Affine, ...]
     known: Affine | None = None
-    shifted: Datum | None = None
-    shift: int = 0
+    moved: Datum | None = None
+    by: Affine = ZERO
+    turned: bool = False
 
 
 Case = tuple[Predicate, Affine | Datum]
+
+
+def index_of(a: Affine | Datum) -> Affine | None:
+    """The index expression that `a` is, if that is known."""
+    return a.known if isinstance(a, Datum) else a
 
 
 @dataclass(frozen=True, kw_only=True)

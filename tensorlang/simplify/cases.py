@@ -16,16 +16,13 @@ condition reads the part that it is in. So it never gets more expensive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, is_long, is_narrow
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     And,
-    Equal,
-    Exists,
-    NonNegative,
     Or,
     Predicate,
     conjunction,
@@ -33,7 +30,6 @@ from tensorlang.language.predicates import (
     disjunction,
     equal,
     free_atoms,
-    lookups,
     negation,
     substitute,
 )
@@ -52,14 +48,14 @@ from tensorlang.normal.ssa import (
     own_ranges,
 )
 from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands
-from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
 from tensorlang.simplify.compact import compact
 from tensorlang.simplify.narrow import narrow
-from tensorlang.simplify.supports import common, is_zero_at_zero
+from tensorlang.simplify.supports import is_zero_at_zero
+from tensorlang.simplify.thin import indices_in, is_thin_union
 
-_MOST = 4
+_MOST = 8
 """Parts of a statement."""
 
 Parts = Sequence[tuple[Predicate, Statement]]
@@ -68,7 +64,6 @@ Parts = Sequence[tuple[Predicate, Statement]]
 
 def in_cases(s: SSA) -> SSA:
     """`s` with statements under alternatives of few points each taken apart, narrowed and stored on their supports."""
-    given, s = s, tidy(narrow(s, _unions))
     new: dict[Statement, Statement] = {}
     parts: dict[Statement, Parts] = {}
     for x in s.statements:
@@ -81,12 +76,7 @@ def in_cases(s: SSA) -> SSA:
         if apart:
             parts[x] = apart
     changed = renewed(s, new)
-    return given if changed is s else tidy(compact(tidy(narrow(tidy(changed)))))
-
-
-def _unions(p: Predicate, ranges: Ranges) -> list[Predicate]:
-    """The unions of few points under which something is read, of which nothing is read elsewhere."""
-    return [q for q in conjuncts(p) if isinstance(q, Or) and is_thin_union(p, q, ranges)]
+    return s if changed is s else tidy(compact(tidy(narrow(tidy(changed)))))
 
 
 def _parts(
@@ -107,10 +97,15 @@ def _parts(
             return addition([Term(1, q, y) for q, y in found], shape), found
         case Addition(terms, _):
             return _apart(x, new, parts) if any(t.operand in parts for t in terms) else _united(x, new)
-        case Contraction() if not only_moves(x) or (x.factors[0] in parts and not lookups(x.pred)):
+        case Contraction() if not only_moves(x) or (x.factors[0] in parts and not _is_listed(x)):
             return _product(x, new, parts)
         case _:
             return None
+
+
+def _is_listed(x: Contraction) -> bool:
+    """Whether data say where the factors are read."""
+    return any(a.lookups for a in inner_solution(x).values.values())
 
 
 def _apart(
@@ -177,13 +172,8 @@ def _product(
     if len(found) == 1:
         return found[0][1], ()
     told = all(own.keys() >= {i for i in free_atoms(q) if isinstance(i, Index)} for q, _ in found)
-    terms = [Term(1, q if told else _where(y), y) for q, y in found]
+    terms = [Term(1, q if told else support(y), y) for q, y in found]
     return addition(terms, x.shape), found if told else ()
-
-
-def _where(x: Statement) -> Predicate:
-    """Where `x` may be other than 0, without what it asks for itself."""
-    return conjunction(q for q in conjuncts(support(x)) if not isinstance(q, Exists))
 
 
 def _read(
@@ -226,63 +216,9 @@ def _in_order(choice: Or) -> list[Predicate]:
     whose opposites are no predicates come last."""
 
     def place(q: Predicate) -> tuple[bool, int]:
-        return negation(q) is None, -max((len(_indices(r)) for r in conjuncts(q)), default=0)
+        return negation(q) is None, -max((len(indices_in(r)) for r in conjuncts(q)), default=0)
 
     return sorted(choice.parts, key=place)
-
-
-def _indices(p: Predicate) -> list[Index]:
-    return [i for i in free_atoms(p) if isinstance(i, Index)]
-
-
-def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = False) -> bool:
-    """Whether each alternative leaves few values of some index, and what is common to them does not, so that what is
-    under them is not stored as a window; what is only summed up is not stored.
-
-    Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
-    """
-    if all(isinstance(q, Equal) and q.difference.lookups for q in choice.parts):
-        return False
-    rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
-    if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
-        return False
-    if not is_summed and leaves_few([*rest, *conjuncts(common(choice.parts))], _indices(choice), ranges):
-        return False
-    return all(leaves_few([*rest, *conjuncts(q)], _indices(q), ranges) for q in choice.parts)
-
-
-def leaves_few(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
-    """Whether the comparisons leave few values of one of the indices, given the others."""
-    bounds = list(_bounds(_opened(parts)))
-    for i in among:
-        if i not in ranges or not is_long(ranges[i]):
-            continue
-        here = [*bounds, atom_affine(i), ranges[i] - 1 - atom_affine(i)]
-        for low in here:
-            k = low.coefficient(i)
-            if k > 0 and any(
-                is_narrow(low * -high.coefficient(i) + high * k, ranges[i] * (k * -high.coefficient(i)))
-                for high in here
-                if high.coefficient(i) < 0
-            ):
-                return True
-    return False
-
-
-def _opened(parts: Iterable[Predicate]) -> list[Predicate]:
-    """The parts, and what quotients in them say of the indices without these."""
-    found = list(parts)
-    bound = [q for q in found if isinstance(q, Exists) and not lookups(q)]
-    return [*found, *(r for q in bound for r in conjuncts(paired_bounds(q)))]
-
-
-def _bounds(parts: Iterable[Predicate]) -> Iterator[Affine]:
-    """What is not negative."""
-    for q in parts:
-        if isinstance(q, NonNegative):
-            yield q.value
-        elif isinstance(q, Equal):
-            yield from (q.difference, -q.difference)
 
 
 def _exclusive(rest: Sequence[Predicate], alternatives: Sequence[Predicate], ranges: Ranges) -> list[Predicate] | None:

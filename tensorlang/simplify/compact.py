@@ -291,10 +291,9 @@ def _band(x: Statement, always: Sequence[Predicate]) -> Chart | None:
     """
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
-    plain = [q for q in always if not lookups(q)]
-    if len(plain) == len(always):
+    if not any(lookups(q) for q in always):
         always = [*always, *_at_most_summed(x)]
-    always = [*always, *conjuncts(common([conjunction(plain)]))]
+    always = [*always, *conjuncts(common([conjunction(always)]))]
     for a in (q.value for q in always if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)

@@ -13,7 +13,7 @@ have no point in common get statements of their own. Every element is computed a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -55,6 +55,7 @@ from tensorlang.simplify.asked import Outcomes
 from tensorlang.simplify.chosen import what_was_chosen
 from tensorlang.simplify.compact_choices import Element, looking_up
 from tensorlang.simplify.supports import common, telling
+from tensorlang.simplify.thin import thin_unions
 
 _MOST_PARTS = 8
 
@@ -71,11 +72,7 @@ Read = tuple[_Part, int]
 """A part of a statement and the number of the operand that it reads."""
 
 
-Kept = Callable[[Predicate, Ranges], Iterable[Predicate]]
-"""Which conditions of those under which statements are read they are restricted by, besides those that hide a share."""
-
-
-def narrow(s: SSA, kept: Kept = lambda p, ranges: ()) -> SSA:
+def narrow(s: SSA) -> SSA:
     """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
     arrays = selections(s.statements)
     defined = {k: x for k, x in arrays.items() if isinstance(x, Selection)}
@@ -89,7 +86,7 @@ def narrow(s: SSA, kept: Kept = lambda p, ranges: ()) -> SSA:
         if isinstance(x, Defining):
             reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison | Selection) else TRUE
         demanded = reads.pop(x, {})
-        groups = _groups(x, demanded, kept)
+        groups = _groups(x, demanded)
         parts[x] = []
         for pred, readers in groups:
             part = _Part(x, pred)
@@ -117,9 +114,7 @@ def narrow(s: SSA, kept: Kept = lambda p, ranges: ()) -> SSA:
     return live(replace(s, statements=tuple(made.values()), outputs=map_outputs(s.outputs, whole), names=names))
 
 
-def _groups(
-    x: Statement, demanded: Mapping[Read | None, Predicate], kept: Kept
-) -> list[tuple[Predicate, list[Read | None]]]:
+def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tuple[Predicate, list[Read | None]]]:
     """The parts of `x` that are to be statements of their own, each with its readers."""
     if not demanded:
         return []
@@ -129,13 +124,13 @@ def _groups(
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
     for reader, p in demanded.items():
-        readers[_telling(p, ranges, kept)].append(reader)
+        readers[_telling(p, ranges)].append(reader)
     groups = list(readers.items())
     if TRUE in readers or len(groups) > _MOST_PARTS:
         return whole
     for (p, _), (q, _) in combinations(groups, 2):
         if not is_empty(conjunction([p, q]), ranges_predicate(ranges)):
-            joined = _telling(simplify_in(disjunction(readers), ranges), ranges, kept)
+            joined = _telling(simplify_in(disjunction(readers), ranges), ranges)
             groups = [(joined, list(demanded))]
             break
     if is_index_only(x):
@@ -144,14 +139,15 @@ def _groups(
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
-def _telling(p: Predicate, ranges: Ranges, kept: Kept) -> Predicate:
-    return p if p is TRUE else conjunction([_telling_part(p, tuple(ranges.items())), *kept(p, ranges)])
+def _telling(p: Predicate, ranges: Ranges) -> Predicate:
+    return p if p is TRUE else _telling_part(p, tuple(ranges.items()))
 
 
 @cached
 def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
     """What holds wherever `p` does, of which each part hides a share of a box; true if nothing does."""
-    return conjunction(telling(common([p]), dict(binders)))
+    ranges = dict(binders)
+    return conjunction([*telling(common([p]), ranges), *thin_unions(p, ranges)])
 
 
 def places_read(x: Statement) -> list[tuple[Statement, Predicate]]:

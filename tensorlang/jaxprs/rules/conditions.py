@@ -14,7 +14,7 @@ from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
-from tensorlang.jaxprs.values import WIDE, Axes, Bool, Case, Datum, Int, Place, Real, Where
+from tensorlang.jaxprs.values import WIDE, Axes, Bool, Case, Datum, Int, Place, Real, Where, index_of
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.census import expressions
 from tensorlang.language.functions import call
@@ -106,20 +106,16 @@ def _known(b: Builder, name: str, where: Predicate, m: Affine | Datum, n: Affine
         return None
     if first is not None and second is not None:
         return Datum(None, (), known=first + second * sign)
-    (datum, by) = (m, n) if isinstance(m, Datum) else (n, m)
+    datum, by = (m, second) if isinstance(m, Datum) else (n, first)
     assert isinstance(datum, Datum)
-    if isinstance(by, Datum) or not by.is_constant or datum.var.aval.dtype not in WIDE or (datum is n and sign < 0):
+    if by is None or datum.known is not None or datum.var.aval.dtype not in WIDE:
         return None
-    shift = datum.shift + by.constant * sign
-    if abs(shift) > b.shifts:
-        return None
-    b.assume("small numbers that are added to integers of data do not make them overflow")
-    return Datum(None, (), shifted=datum.shifted or datum, shift=shift)
-
-
-def index_of(a: Affine | Datum) -> Affine | None:
-    """The index expression that `a` is, if that is known."""
-    return a.known if isinstance(a, Datum) else a
+    turned = datum.turned
+    if isinstance(m, Datum):
+        by = datum.by + by * sign
+    else:
+        by, turned = by + datum.by * sign, turned is (sign > 0)
+    return Datum(None, (), moved=datum.moved or datum, by=by, turned=turned)
 
 
 @rule("rem")
@@ -137,11 +133,11 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
     of their ranks."""
     (x, y), axes = together(b, [x, y])
     if isinstance(x, Int) and isinstance(y, Int) and _is_index(b, x) and _is_index(b, y):
-        return b.condition(axes, lambda ix: _indices_compared(b, name, x.cases(ix), y.cases(ix)))
+        return _places_compared(b, name, x, y, axes)
     if given and (ranked := _ranks_compared(b, name, x, y, axes, given)) is not None:
         return ranked
     if isinstance(x, Int) and isinstance(y, Int):
-        return b.condition(axes, lambda ix: _indices_compared(b, name, x.cases(ix), y.cases(ix)))
+        return _places_compared(b, name, x, y, axes)
     if isinstance(x, Bool) and isinstance(y, Bool):
         return (
             logic(b, "xor" if name == "ne" else "iff", x, y)
@@ -173,6 +169,25 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
         return plus(both, plus(one("where_gt", x, y, ix, other), one("where_gt", y, x, ix, other)))
 
     return Bool(axes=axes, choose=choose)
+
+
+def _places_compared(b: Builder, name: str, x: Int, y: Int, axes: Axes) -> Bool:
+    """A comparison of indices and integers of data: where it is no predicate of these, what JAX computes."""
+    made = b.equation.outvars[0]
+    computed = b.available(made) and axes == plain(made.aval.shape)
+    place, _ = b.indices(axes)
+    _indices_compared(b, name, x.cases(place), y.cases(place), is_new=True)
+
+    def holds(ix: Place) -> Predicate:
+        try:
+            return _indices_compared(b, name, x.cases(ix), y.cases(ix))
+        except Unsupported:
+            known = b.data(made) if computed else None
+            if not isinstance(known, Bool) or known.holds is None:
+                raise
+            return known.holds(ix)
+
+    return b.condition(axes, holds)
 
 
 def _is_index(b: Builder, x: Int) -> bool:
@@ -228,17 +243,19 @@ def _with_infinite(b: Builder, name: str, x: Real, y: Real) -> Bool:
     return b.condition(x.axes or y.axes, lambda ix: p)
 
 
-def _indices_compared(b: Builder, name: str, xs: list[Case], ys: list[Case]) -> Predicate:
+def _indices_compared(b: Builder, name: str, xs: list[Case], ys: list[Case], is_new: bool = False) -> Predicate:
+    """The comparison as a predicate; if it `is_new`, only if that says more than an array of conditions."""
     found = []
     for p, m in b.possible(xs):
         for q, n in b.possible(ys):
             first, second = index_of(m), index_of(n)
             if first is not None and second is not None:
-                if name in ("eq", "ne") and len(_free(remainders([first, second]))) > 1:
+                if is_new and name in ("eq", "ne") and len(_free(remainders([first, second]))) > 1:
                     raise Unsupported("a comparison of remainders")  # it says of no index between which bounds it is
                 here = asked([first, second], _COMPARED[name])
             else:
-                here = _compared_with_data(b, name, m if first is None else first, n if second is None else second)
+                left, right = m if first is None else first, n if second is None else second
+                here = _compared_with_data(b, name, left, right, is_new)
             found.append(conjunction([p, q, here]))
     return disjunction(found)
 
@@ -247,19 +264,25 @@ def _free(parts: Sequence[Affine]) -> set[Index]:
     return {i for a in parts for i in a.indices}
 
 
-def _compared_with_data(b: Builder, name: str, m: Affine | Datum, n: Affine | Datum) -> Predicate:
+def _compared_with_data(b: Builder, name: str, m: Affine | Datum, n: Affine | Datum, is_new: bool) -> Predicate:
     if isinstance(m, Datum) and isinstance(n, Datum):
         raise Unsupported("a comparison of integers of data with each other")
-    a = n if isinstance(m, Datum) else m
-    assert isinstance(a, Affine)
-    extent = _extent(b, a)
+    if not isinstance(m, Datum):
+        name, m, n = _SWAPPED.get(name, name), n, m
+    assert isinstance(m, Datum) and isinstance(n, Affine)
+    if m.moved is None and name in ("eq", "ne"):
+        return _COMPARED[name](b.element(m, _extent(b, n), drop=True), n)
+    base = m.moved or m
+    other, name = (m.by - n, _SWAPPED.get(name, name)) if m.turned else (n - m.by, name)
+    if is_new and {i for a in base.at for i in a.indices}.issuperset(other.indices):
+        raise Unsupported("a comparison of integers of data with others than places")
+    if m.moved is not None:
+        b.assume("indices and small numbers that are added to integers of data do not make them overflow")
+    return _COMPARED[name](b.bound(base, _extent(b, other - other.constant), other.constant), other)
 
-    def element(x: Affine | Datum) -> Affine:
-        if not isinstance(x, Datum):
-            return x
-        return b.element(x, extent, drop=True) if name in ("eq", "ne") else b.bound(x, extent)
 
-    return _COMPARED[name](element(m), element(n))
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+"""The comparison of b with a that a comparison of a with b is."""
 
 
 def _extent(b: Builder, a: Affine) -> Affine:

@@ -12,16 +12,17 @@ import numpy as np
 from jax import lax
 
 from tensorlang.jaxprs.axes import together
-from tensorlang.jaxprs.builder import Builder
+from tensorlang.jaxprs.builder import Builder, flat_place, plain
 from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import divided, minus, negative, plus, times, when
-from tensorlang.jaxprs.values import Bool, Case, Int, Place, Real, Where
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where, index_of
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import Expr, number
-from tensorlang.language.predicates import TRUE, at_most, conjunction, equal, less
+from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, equal, less
+from tensorlang.surface.quotients import asked
 
 One = Callable[[Expr], Expr]
 Two = Callable[[Expr, Expr], Expr]
@@ -75,21 +76,33 @@ def _unary(name: str, f: One) -> None:
     RULES[name] = apply
 
 
+_ZERO = constant(0)
+_PARTS: dict[str, list[tuple[Callable[[Affine], Predicate], Callable[[Affine], Affine]]]] = {
+    "neg": [(lambda a: TRUE, lambda a: -a)],
+    "abs": [(lambda a: at_most(_ZERO, a), lambda a: a), (lambda a: less(a, _ZERO), lambda a: -a)],
+    "sign": [
+        (lambda a: less(_ZERO, a), lambda a: constant(1)),
+        (lambda a: equal(a, _ZERO), lambda a: _ZERO),
+        (lambda a: less(a, _ZERO), lambda a: constant(-1)),
+    ],
+}
+"""What functions of an index are, and where."""
+
+
 def _integer(b: Builder, name: str, x: Int) -> Int:
+    made = b.equation.outvars[0]
+    computed = b.available(made) and x.axes == plain(made.aval.shape)
+
     def cases(ix: Place) -> list[Case]:
         found: list[Case] = []
-        for p, a in b.possible(x.cases(ix)):
-            if not isinstance(a, Affine) or name == "square":
+        for p, given in b.possible(x.cases(ix)):
+            a = index_of(given)
+            if a is None or name not in _PARTS or not (a is given or computed):
                 raise Unsupported(f"{name} of integers of data")
-            if name == "neg":
-                found.append((p, -a))
-            elif name == "sign":
-                found.append((conjunction([p, less(constant(0), a)]), constant(1)))
-                found.append((conjunction([p, equal(a, constant(0))]), constant(0)))
-                found.append((conjunction([p, less(a, constant(0))]), constant(-1)))
-            else:
-                found.append((conjunction([p, at_most(constant(0), a)]), a))
-                found.append((conjunction([p, less(a, constant(0))]), -a))
+            for holds, value in _PARTS[name]:
+                one = value(a)
+                known = one if a is given else Datum(made, flat_place(ix), known=one)
+                found.append((conjunction([p, asked([a], holds)]), known))
         return b.possible(found)
 
     return Int(axes=x.axes, cases=cases)

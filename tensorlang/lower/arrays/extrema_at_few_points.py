@@ -36,9 +36,9 @@ from tensorlang.lower.arrays.values import TRUE, Value, applied, infix, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
-from tensorlang.simplify.cases import leaves_few
+from tensorlang.simplify.thin import leaves_few
 
-_MOST_POINTS = 4
+_MOST_POINTS = 8
 
 Compute = Callable[[Context, Extreme], Deep[Value]]
 """How an extremum is computed."""

@@ -18,7 +18,7 @@ from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import places, reads, results, variable
 from tensorlang.sets.scopes import postorder
-from tensorlang.simplify.cases import is_thin_union
+from tensorlang.simplify.thin import is_thin_union
 
 _Made = tuple[list[Index], Expr]
 """The indices of an array, and what its element at these is."""

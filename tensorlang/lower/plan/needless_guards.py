@@ -1,4 +1,6 @@
-"""Brackets that keep extrema from being made of nothing, left out where nobody reads what would be.
+"""Brackets that ask whether there is anything, left out of sums, and of extrema where nobody reads what would be.
+
+    [exists k. p(k)] * sum j. [p(j)] * e  ->  sum j. [p(j)] * e
 
     let t = gen k:m. [exists j:n. y[j] = k] * max j:n where y[j] = k. x[j] in gen i:n. x[i] - t[y[i]]
     ->  let t = gen k:m. max j:n where y[j] = k. x[j] in gen i:n. x[i] - t[y[i]]
@@ -14,15 +16,39 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Choice, Expr, Extremum, Gen, Sum, Var, children, gen
+from tensorlang.language.grammar import Bracket, Choice, Expr, Extremum, Gen, Sum, Var, bracket, children, gen
 from tensorlang.language.lets import bindings, under
-from tensorlang.language.predicates import TRUE, conjuncts, lookups, substitute, within
+from tensorlang.language.predicates import TRUE, Exists, conjunction, conjuncts, lookups, substitute, within
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.sets.isl import unanswered
+from tensorlang.sets.encode import needs_data
+from tensorlang.sets.isl import implies, unanswered
 from tensorlang.sets.solve import project
 
 _Binders = tuple[tuple[Index, Affine], ...]
 _Extrema = Mapping[Var, tuple[_Binders, Extremum]]
+
+
+def without_guards_of_sums(f: Function) -> Function:
+    """`f` without brackets around sums that only ask whether there is a term, unless data say so."""
+    if not any(isinstance(q, Exists) for p in f.census.conditions for q in conjuncts(p)):
+        return f
+    return replace(f, body=rewrite(f.body, lambda _: None, lambda _, e: _unguarded_sum(e)))
+
+
+def _unguarded_sum(e: Expr) -> Expr:
+    if not isinstance(e, Bracket) or not isinstance(e.body, Sum):
+        return e
+    asked = [q for q in conjuncts(e.pred) if isinstance(q, Exists) and not needs_data(q)]
+    if not asked:
+        return e
+    terms, known = e.body, [q for q in conjuncts(e.pred) if q not in asked]
+    inner: Expr = terms
+    while isinstance(inner, Sum | Bracket):
+        known += [within(atom_affine(inner.index), inner.size)] if isinstance(inner, Sum) else [inner.pred]
+        inner = inner.body
+    some = conjunction(known)
+    return bracket(conjunction(q for q in conjuncts(e.pred) if q not in asked or not implies(some, q)), terms)
 
 
 def without_needless_guards(f: Function) -> tuple[Function, frozenset[Var]]:

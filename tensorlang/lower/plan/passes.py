@@ -31,7 +31,7 @@ from tensorlang.lower.plan.ir import (
 )
 from tensorlang.lower.plan.masks_of_zeros import without_masks_of_zeros
 from tensorlang.lower.plan.materialize import materialized
-from tensorlang.lower.plan.needless_guards import without_needless_guards
+from tensorlang.lower.plan.needless_guards import without_guards_of_sums, without_needless_guards
 from tensorlang.lower.plan.numbers import WithoutIntegers, replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
 from tensorlang.lower.plan.quotients import Tables, bound_quotients, read_quotients
@@ -93,7 +93,7 @@ def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> froze
 def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
     """`f` with arrays for the numbers that indices are, and for quotients; with statements of the same form as one; and
     without the arrays that are computed where they are read."""
-    numbers = replace_integers(f)
+    numbers = replace_integers(without_guards_of_sums(f))
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)
     inlined = without_unread_masks(

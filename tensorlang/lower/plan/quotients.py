@@ -43,6 +43,7 @@ from tensorlang.memory import cached
 from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, project, ranges_predicate
+from tensorlang.simplify.supports import common
 
 Tables = dict[tuple[Affine, int], IndexArray]
 """Index arrays, by their sizes and c: element k is floor(k/c)."""
@@ -200,17 +201,24 @@ class _Windows(_Statement):
                 return e
 
     def _nearby(self, p: Predicate, several: Sequence[Expr]) -> list[Predicate]:
-        """What equal quotients among `p` say of two indices on which a condition or one of `several` depends."""
+        """What equal quotients in `p` say of two indices on which a condition or one of `several` depends."""
         near: list[Predicate] = []
         moving = self.summed | self.chosen
         for q in conjuncts(p):
-            bounds = [r for r in conjuncts(paired_bounds(self._as_comparisons(q))) if isinstance(r, NonNegative)]
+            bounds = [r for r in self._bounds(q) if isinstance(r, NonNegative)]
             bounds = [r for r in bounds if not moving.isdisjoint(r.value.indices)]
             if bounds:
                 read = [free_atoms(other) for other in conjuncts(p) if other is not q]
                 read += [FreeIndices().free(e, {}) for e in several]
                 near += [r for r in bounds if any(at.issuperset(r.value.indices) for at in read)]
         return near
+
+    def _bounds(self, q: Predicate) -> tuple[Predicate, ...]:
+        """Comparisons that hold where `q` does, which compares quotients, or one or another of whose parts does."""
+        if isinstance(q, Or):
+            parts = [conjunction([p, *(r for one in conjuncts(p) for r in self._bounds(one))]) for p in q.parts]
+            return conjuncts(common(parts))
+        return conjuncts(paired_bounds(self._as_comparisons(q)))
 
     def _as_comparisons(self, q: Predicate) -> Predicate:
         """What `q` says if it compares quotients, of the indices of these."""

@@ -13,15 +13,17 @@ have no point in common get statements of their own. Every element is computed a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.predicates import (
     TRUE,
+    Or,
     Predicate,
     conjunction,
+    conjuncts,
     disjunction,
     lookups,
 )
@@ -86,7 +88,7 @@ def narrow(s: SSA) -> SSA:
         if isinstance(x, Defining):
             reads[x][None] = outcomes.asked(x) if isinstance(x, Comparison | Selection) else TRUE
         demanded = reads.pop(x, {})
-        groups = _groups(x, demanded)
+        groups = _groups(x, demanded, arrays.keys())
         parts[x] = []
         for pred, readers in groups:
             part = _Part(x, pred)
@@ -114,8 +116,11 @@ def narrow(s: SSA) -> SSA:
     return live(replace(s, statements=tuple(made.values()), outputs=map_outputs(s.outputs, whole), names=names))
 
 
-def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tuple[Predicate, list[Read | None]]]:
-    """The parts of `x` that are to be statements of their own, each with its readers."""
+def _groups(
+    x: Statement, demanded: Mapping[Read | None, Predicate], made: Set[IndexArray]
+) -> list[tuple[Predicate, list[Read | None]]]:
+    """The parts of `x` that are to be statements of their own, each with its readers; `made` are the index arrays that
+    are no parameters."""
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
@@ -124,13 +129,13 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
     for reader, p in demanded.items():
-        readers[_telling(p, ranges)].append(reader)
+        readers[_telling(p, ranges, made)].append(reader)
     groups = list(readers.items())
     if TRUE in readers or len(groups) > _MOST_PARTS:
         return whole
     for (p, _), (q, _) in combinations(groups, 2):
         if not is_empty(conjunction([p, q]), ranges_predicate(ranges)):
-            joined = _telling(simplify_in(disjunction(readers), ranges), ranges)
+            joined = _telling(simplify_in(disjunction(readers), ranges), ranges, made)
             groups = [(joined, list(demanded))]
             break
     if is_index_only(x):
@@ -139,13 +144,17 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
-def _telling(p: Predicate, ranges: Ranges) -> Predicate:
-    return p if p is TRUE else _telling_part(p, tuple(ranges.items()))
+def _telling(p: Predicate, ranges: Ranges, made: Set[IndexArray]) -> Predicate:
+    """What holds wherever `p` does, of which each part hides a share of a box; true if nothing does."""
+    if p is TRUE:
+        return p
+    # what is chosen among elements may be one or another of them, and does not say which ones are there
+    found = conjuncts(_telling_part(p, tuple(ranges.items())))
+    return conjunction(q for q in found if not isinstance(q, Or) or all(x.array not in made for x in lookups(q)))
 
 
 @cached
 def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
-    """What holds wherever `p` does, of which each part hides a share of a box; true if nothing does."""
     ranges = dict(binders)
     return conjunction([*telling(common([p]), ranges), *thin_unions(p, ranges)])
 

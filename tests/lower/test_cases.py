@@ -21,6 +21,8 @@ from tests.support.programs import blank_arguments
 from tests.support.traced import Work, work
 
 NEAR = "i - 2 <= j <= i + 2 or j < 2"
+LOGSUMEXP = """let s = gen i:n, j:n. sin(x[i] * y[j]) in let t = gen i:n. max j:n where P. s[i, j] in
+    gen i:n. t[i] + log(sum j:n. [P] * exp(s[i, j] - t[i]))"""
 PROGRAMS = {
     "products": f"gen i:n. sum j:n. [{NEAR}] * x[i] * y[j]",
     "functions": f"gen i:n. sum j:n. [{NEAR}] * sin(x[i] * y[j])",
@@ -40,6 +42,11 @@ PROGRAMS = {
         gen i:n. sum j:n. [{NEAR}] * b[i, j]""",
     "softmax": """gen i:n. (sum j:n. [i - 2 <= j <= i or j < 2] * exp(x[i] * y[j]) * y[j])
         / (sum j:n. [i - 2 <= j <= i or j < 2] * exp(x[i] * y[j]))""",
+    "windows and blocks": "gen i:n. sum j:n. [0 <= i - j < 3 or i // 8 = j // 8] * y[j]",
+    "two kinds of blocks": "gen i:n. sum j:n. [j // 4 = i // 4 or j // 3 = i // 3] * sin(x[i] * y[j])",
+    "blocks that are not aligned": "gen i:n. sum j:n. [(i + 1) // 4 = j // 4 or i = j] * sin(x[i] * y[j])^2",
+    "logsumexp of blocks": LOGSUMEXP.replace("P", "i // 4 = j // 4 or j = 0"),
+    "logsumexp of rows": LOGSUMEXP.replace("P", "i = n - 1 or i = j"),
 }
 ROWS = {
     "diagonals side by side": "i = j or i = j + 1",

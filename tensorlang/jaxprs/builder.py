@@ -20,7 +20,7 @@ from tensorlang.jaxprs.origins import Origins
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import is_zero, negated, plus, when
-from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, Real, Value, Where
+from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, Real, Value, Where, index_of
 from tensorlang.language import functions
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
 from tensorlang.language.function import Parameter
@@ -499,10 +499,16 @@ class Builder:
                 self.assume(f"{hint} is in its range, 0 .. {size} - 1")
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),)))
 
+    def is_index(self, x: Int) -> bool:
+        """Whether it is known at each place which index `x` is."""
+        place, _ = self.indices(x.axes)
+        return all(index_of(a) is not None for _, a in x.cases(place))
+
     def bound(self, datum: Datum, size: Affine, by: int) -> Affine:
         """What compares as that element does with all indices from 0 to size - 1, plus `by`."""
         if datum.var in self.hints and not self.exact:
-            return self.element(datum, size + 1, drop=False)
+            known = (k[1] for k in self._made if isinstance(k, tuple) and k[0] is datum.var and k[-1] == "given")
+            return self.element(datum, next(known, size + 1), drop=False)
         most = max(self.shifts, abs(by))  # if it can be, one array is for all numbers that are added
         least, range_ = -most - 1, size + 2 * most + 2
         key = (datum.var, range_, least, "bound")

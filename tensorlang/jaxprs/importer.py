@@ -60,7 +60,8 @@ def array_of(source: Source, env: dict[Any, Any], dtype: Any) -> Any:
             x = x.reshape(x.shape or (1,))
             return x if source.how == "mask" else ~x
         case "clip":
-            x = jnp.clip(x.reshape(x.shape or (1,)), -source.shift, size - 1 - source.shift)
+            least = -source.shift if jnp.issubdtype(x.dtype, jnp.signedinteger) else 0
+            x = jnp.clip(x.reshape(x.shape or (1,)), least, size - 1 - source.shift)
             return x.astype(jnp.int32) + source.shift
         case "drop":
             x = x.reshape(x.shape or (1,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -58,6 +59,25 @@ def test_remainders_are_compared_by_jax() -> None:
 @pytest.mark.parametrize("mask", ["i // 8 == j // 8", "j <= s[:, None]"])
 def test_a_few_masks_have_the_gradients_of_jax(mask: str) -> None:
     has_the_gradients_of_jax(a_function(mask), 1, 9)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32"])
+def test_bounds_of_any_type_of_integers(dtype: str) -> None:
+    f = made(a_function(f"(j < s.astype('{dtype}')[:, None]) | (j - 1 == s.astype('{dtype}')[:, None])"))
+    x, y, a, b, s, *rest = jax_masks.data(40)
+    with jax.enable_x64(True):
+        for given in ((x, y, a, b, s % 120, *rest), (x[:3], y[:3], a, b, jnp.array([0, 3, 100]), *rest)):
+            for g in (rewritten(f, gain=None), tl.from_jax(f, *given, exact=True)):
+                np.testing.assert_allclose(g(*given), f(*given), rtol=1e-5)
+
+
+def test_a_column_is_read_of_a_mask_that_lengths_give() -> None:
+    f = made(a_function("j < s[:, None]", "m[:, 3] + m[:, :4].sum(1) + m[2] + m[:, ::2].sum(1)"))
+    x, y, a, b, _, *rest = jax_masks.data(20)
+    given = (x, y, a, b, jnp.arange(20), *rest)
+    with jax.enable_x64(True):
+        for g in (rewritten(f, gain=None), tl.from_jax(f, *given, exact=True), tl.from_jax(f, *given)):
+            np.testing.assert_allclose(jax.grad(g)(*given), jax.grad(f)(*given), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("result", ["jax.nn.softmax(m, 1) @ x"])

@@ -132,7 +132,7 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
     """A comparison of what `given` are the variables of: of indices, a predicate; of numbers, a choice, or a predicate
     of their ranks."""
     (x, y), axes = together(b, [x, y])
-    if isinstance(x, Int) and isinstance(y, Int) and _is_index(b, x) and _is_index(b, y):
+    if isinstance(x, Int) and isinstance(y, Int) and b.is_index(x) and b.is_index(y):
         return _places_compared(b, name, x, y, axes)
     if given and (ranked := _ranks_compared(b, name, x, y, axes, given)) is not None:
         return ranked
@@ -188,12 +188,6 @@ def _places_compared(b: Builder, name: str, x: Int, y: Int, axes: Axes) -> Bool:
             return known.holds(ix)
 
     return b.condition(axes, holds)
-
-
-def _is_index(b: Builder, x: Int) -> bool:
-    """Whether it is known at each place."""
-    place, _ = b.indices(x.axes)
-    return all(index_of(a) is not None for _, a in x.cases(place))
 
 
 def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Sequence[Any]) -> Bool | None:

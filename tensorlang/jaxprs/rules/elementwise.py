@@ -123,14 +123,9 @@ _unary("exp2", lambda e: call("exp", times(number(Fraction("0.693147180559945309
 
 @rule("sign")
 def _sign(b: Builder, eqn: Any, x: Any) -> Any:
-    if isinstance(x, Int) and _is_index(b, x):
+    if isinstance(x, Int) and b.is_index(x):
         return _integer(b, "sign", x)
     return mapped(b, b.real(x, eqn.invars[0]), lambda e: call("sign", e), "sign")
-
-
-def _is_index(b: Builder, x: Int) -> bool:
-    place, _ = b.indices(x.axes)
-    return all(isinstance(a, Affine) for _, a in x.cases(place))
 
 
 @rule("round")

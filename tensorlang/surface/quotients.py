@@ -21,6 +21,7 @@ from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant, total
 from tensorlang.language.grammar import Add, Const, Expr, Gen, Integer, MakePair, Mul, Proj, access, bracket, sums
 from tensorlang.language.predicates import (
+    FALSE,
     And,
     Exists,
     NonNegative,
@@ -167,7 +168,7 @@ def asked(affines: Iterable[Affine], make: Callable[..., Predicate]) -> Predicat
         return make(*parts)
     bound, change = _by_value(found)
     p = make(*map(change, parts))
-    for k, is_value in reversed(bound):
+    for k, is_value in reversed(bound) if p is not FALSE else ():
         p = Exists(k, k.size or _NONE, conjunction([is_value, p]))
     return p
 
@@ -249,9 +250,8 @@ def _another_value(p: Exists) -> Predicate | None:
         is_value = conjuncts(_is_value(a, by, k))
         others = negated(conjunction(q for q in parts if q not in is_value))
         if others is not None and p.index not in a.free and all(q in parts for q in is_value):
-            return disjunction(
-                [Exists(p.index, p.size, conjunction([*is_value, others])), *_beyond(a, p.size * by)],
-            )
+            differs = [] if others is FALSE else [Exists(p.index, p.size, conjunction([*is_value, others]))]
+            return disjunction([*differs, *_beyond(a, p.size * by)])
     return None
 
 

@@ -27,7 +27,7 @@ def energy(r: Any) -> Any:
 
 
 def main() -> None:
-    r = 2.0 * jnp.asarray(np.random.default_rng(0).normal(size=(500, 3)), jnp.float32)
+    r = 2.0 * jnp.asarray(np.random.default_rng(0).normal(size=(2000, 3)), jnp.float32)
     forces = jax.jit(jax.grad(energy))(r)
     left = jnp.max(jnp.abs(jnp.sum(forces, 0))) / jnp.max(jnp.abs(forces))
     print(f"{float(left):.0e} of the largest force is left over")

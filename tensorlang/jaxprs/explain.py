@@ -12,7 +12,7 @@ import jax
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs.lint import GROWS, SIZES
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import Region
+from tensorlang.jaxprs.regions import Region, patience
 from tensorlang.jaxprs.rewrite import Plan, plan, within
 from tensorlang.jaxprs.sizes import at, have_names
 from tensorlang.jaxprs.sizes import specs as shapes_of
@@ -105,7 +105,8 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
 
     if not have_names(given):
         return at_shapes(given)
-    return _grown(*(at_shapes(at(given, n)) for n in SIZES))
+    with patience():
+        return _grown(*(at_shapes(at(given, n)) for n in SIZES))
 
 
 def _grown(smaller: Explanation, larger: Explanation) -> Explanation:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
+from tensorlang.jaxprs.regions import patience
 from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
 from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
@@ -132,6 +133,11 @@ def judged(
     factor: float = FACTOR,
 ) -> Report:
     """The report of a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
+    with patience():
+        return _judged(name, made, sizes, compiled, factor)
+
+
+def _judged(name: str, made: Callable[[int], Made], sizes: Sequence[int], compiled: bool, factor: float) -> Report:
     last = _taken(*made(sizes[-1]))
     unknown = tuple(
         f"  not told: {where}{r.equation.primitive.name}: {r.why}"

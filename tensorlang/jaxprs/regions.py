@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,8 +74,31 @@ takes to trace and compile it."""
 FIRST_STEPS = 40_000
 """The steps besides: about as long as JAX takes for the least gradient."""
 
-OPERATIONS = 50
-"""So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run often."""
+OPERATIONS = 10
+"""So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run some hundreds
+of times."""
+
+PATIENCE = 10_000_000
+"""The steps that a region may always take where it is only looked at: some seconds."""
+
+_patient: ContextVar[bool] = ContextVar("patient", default=False)
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """A context in which regions are derived though that is never paid back: for functions that are looked at, at sizes
+    that stand for others, and do not run at them."""
+    token = _patient.set(True)
+    try:
+        yield
+    finally:
+        _patient.reset(token)
+
+
+def is_patient() -> bool:
+    """Whether this is done in such a context."""
+    return _patient.get()
+
 
 _AS_CHEAP = "JAX's gradient is as cheap"
 _IN_PRODUCTS = "most of JAX's work is in products, which are fast"
@@ -308,6 +332,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
         most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
+        if is_patient():
+            most = max(most, PATIENCE)
         if Origins(sub).compares_pairs():
             ranked = _by_ranks(sub, wanted, most)
             if ranked is not None and by_weight - (ours := ranked[1]) >= max(least, (1 - 1 / gain) * by_weight):
@@ -337,7 +363,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             ours = derived_work(program, wanted)
             code = code_work(program, wanted) if in_code and by_weight < gain * ours else None
     except LimitError:
-        return left("it would take longer to derive than JAX takes for its gradient")
+        return left("it would take longer to derive than is soon paid back at these sizes")
     except TensorlangError as error:
         return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
     if code is not None and by_weight >= gain * (weighed(code) + traffic):

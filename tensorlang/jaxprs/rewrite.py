@@ -20,7 +20,7 @@ from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, 
 from tensorlang.jaxprs.importer import Program
 from tensorlang.jaxprs.price import as_program
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import GAIN, Partition, Refused, Region, is_float, partition
+from tensorlang.jaxprs.regions import GAIN, Partition, Refused, Region, is_float, is_patient, partition
 from tensorlang.jaxprs.work import inner_jaxprs, runs
 from tensorlang.memory import cached_whole
 from tensorlang.transforms.primitive import varying, varying_axes
@@ -73,7 +73,7 @@ def within(equation: Any) -> str:
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
     """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
     with few_collections:
-        return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
+        return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check, is_patient())
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _is_key(c: Any) -> bool:
 
 
 @cached_whole
-def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool) -> Plan:
+def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool, patient: bool) -> Plan:
     flat = fissioned(flatten(traced.closed, lambda equation: False))
     made = Plan(partition(flat, active, gain))
     owner = {v: r for r in made.partition.regions if r.why is None for v in r.flat.outputs}

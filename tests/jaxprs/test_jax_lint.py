@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import tensorlang as tl
 from tensorlang.cli import main
+from tensorlang.jaxprs import regions
 from tensorlang.jaxprs.lint import lint
 
 pytest_plugins = ["pytester"]
@@ -174,6 +175,29 @@ def test_what_bodies_of_loops_do_counts_as_often_as_they_run() -> None:
     (found,) = lint(f, "n", "n n", sizes=(16, 64)).findings
     assert found.code == "TL001" and found.factors[1] > 50
     assert found.line is not None and "diag(c)" in found.line.code
+
+
+def pairs_of_neighbours(r: Any) -> Any:
+    i = jnp.arange(r.shape[0])
+    apart = jnp.abs(i[:, None] - i)
+    near = (apart > 0) & (apart <= 3)
+    return jnp.sum(jnp.where(near, jnp.tanh(r[:, None] * r), 0.0))
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_the_sizes_that_are_counted_do_not_have_to_pay_the_derivation_back(
+    decorated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "STEPS", 10)
+    monkeypatch.setattr(regions, "FIRST_STEPS", 10)
+    monkeypatch.setattr(regions, "OPERATIONS", 10**9)
+    tl.clear_caches()
+    f = tl.jax.differentiable(pairs_of_neighbours) if decorated else pairs_of_neighbours
+    found = lint(f, "n").findings
+    assert bool(found) is not decorated
+    assert "derived: a tensor program" in str(tl.jax.explain(pairs_of_neighbours, "n"))
+    assert "all of it stays JAX" in str(tl.jax.explain(pairs_of_neighbours, "192"))
+    tl.clear_caches()
 
 
 def test_what_could_not_be_told_is_listed() -> None:

@@ -2,7 +2,8 @@
 
     flatten        a jaxpr without calls
     values, axes   abstract values of variables: expressions, indices, conditions at a place; their axes
-    builder        the program in the making: statements, parameters, questions about predicates
+    statements     the program in the making: its names, statements, and questions about predicates
+    inputs         its parameters, and how each is made of what JAX computes; builder: its values
     origins        which arrays repeat the elements of others, all of which may be compared with all of another one
     rules/         one rule for each primitive, a module for each family; scalars: functions that they need
     importer       equations to a program; imported: `tl.from_jax`

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorlang.jaxprs.builder import Builder, extents
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import is_one, product
 from tensorlang.jaxprs.terms import when
-from tensorlang.jaxprs.values import Axes, Bool, Place, Real, Value, viewed
+from tensorlang.jaxprs.values import Axes, Bool, Place, Real, Value, extents, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, gen, sums
 from tensorlang.language.predicates import conjunction, equal, exists

@@ -14,8 +14,9 @@ from jax.extend import core
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs import scalars
 from tensorlang.jaxprs.axes import whole
-from tensorlang.jaxprs.builder import Builder, Source
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
+from tensorlang.jaxprs.inputs import Source
 from tensorlang.jaxprs.origins import COMPARISONS, Origins
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES

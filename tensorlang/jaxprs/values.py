@@ -6,13 +6,15 @@ index for each sub-axis. Structural operations compose with `at`, `cases` and `c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from tensorlang.jaxprs.sizes import affine
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate
@@ -116,3 +118,24 @@ def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
         case Bool():
             return Bool(axes=axes, choose=lambda ix, a, b: x.choose(place(ix), a, b), holds=moved(x.holds))
     raise AssertionError(x)
+
+
+def plain(shape: Iterable[Any]) -> Axes:
+    """Axes of one sub-axis each."""
+    return tuple((affine(d),) for d in shape)
+
+
+def extents(axes: Axes) -> tuple[Affine, ...]:
+    """The sizes of all sub-axes in order."""
+    return tuple(size for axis in axes for size in axis)
+
+
+def volume(axes: Axes) -> int:
+    """The number of elements, 0 where sizes are no numbers."""
+    sizes = extents(axes)
+    return math.prod(size.constant for size in sizes) if all(size.is_constant for size in sizes) else 0
+
+
+def flat_place(place: Place) -> tuple[Affine, ...]:
+    """The indices of all sub-axes in order."""
+    return tuple(a for part in place for a in part)

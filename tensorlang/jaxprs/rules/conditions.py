@@ -9,12 +9,26 @@ from typing import Any
 from jax.extend import core
 
 from tensorlang.jaxprs.axes import together
-from tensorlang.jaxprs.builder import Builder, flat_place, plain, volume
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
-from tensorlang.jaxprs.values import WIDE, Axes, Bool, Case, Datum, Int, Place, Real, Where, index_of
+from tensorlang.jaxprs.values import (
+    WIDE,
+    Axes,
+    Bool,
+    Case,
+    Datum,
+    Int,
+    Place,
+    Real,
+    Where,
+    flat_place,
+    index_of,
+    plain,
+    volume,
+)
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.census import expressions
 from tensorlang.language.functions import call

@@ -12,12 +12,12 @@ import numpy as np
 from jax import lax
 
 from tensorlang.jaxprs.axes import together
-from tensorlang.jaxprs.builder import Builder, flat_place, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import divided, minus, negative, plus, times, when
-from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where, index_of
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where, flat_place, index_of, plain
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import Expr, number

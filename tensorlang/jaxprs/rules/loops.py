@@ -8,7 +8,7 @@ from typing import Any
 from jax.extend import core
 
 from tensorlang.jaxprs.axes import flat, is_flat, whole
-from tensorlang.jaxprs.builder import Builder, flat_place, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.fission import increment
 from tensorlang.jaxprs.flatten import flatten, inner_jaxpr, scanned
 from tensorlang.jaxprs.refusal import Unsupported
@@ -16,7 +16,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Case, Datum, Int, Place, Real, viewed
+from tensorlang.jaxprs.values import Case, Datum, Int, Place, Real, flat_place, plain, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, Var, access, number
 from tensorlang.language.lets import under

@@ -9,13 +9,13 @@ import numpy as np
 from jax import lax
 
 from tensorlang.jaxprs.axes import ZERO, flat
-from tensorlang.jaxprs.builder import Builder, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, plain
 from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction

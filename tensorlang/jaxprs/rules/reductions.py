@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from tensorlang.jaxprs.axes import flat
-from tensorlang.jaxprs.builder import Builder, extents, flat_place, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.sizes import affine, is_one
 from tensorlang.jaxprs.terms import divided, minus, plus, times, when, where
-from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real
+from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real, extents, flat_place, plain
 from tensorlang.language.affine import Affine, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Choice, Expr, Recur, Var, access, bracket, extremum, gen, number, sums

@@ -11,12 +11,12 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from tensorlang.jaxprs.builder import Builder, volume
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.terms import plus, times, when
-from tensorlang.jaxprs.values import Place, Real
+from tensorlang.jaxprs.values import Place, Real, volume
 from tensorlang.language.affine import Lookup, atom_affine
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import at_most, equal, less

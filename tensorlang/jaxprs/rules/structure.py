@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tensorlang.jaxprs.axes import ZERO, flat, regrouped, together
-from tensorlang.jaxprs.builder import Builder, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real, viewed
+from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real, plain, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, number, sums
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, within

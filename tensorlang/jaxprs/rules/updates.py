@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from tensorlang.jaxprs.axes import ZERO, flat
-from tensorlang.jaxprs.builder import Builder, plain
+from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.places import Cases, clamped, combined, drops
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import is_zero, minus, plus, times, when
-from tensorlang.jaxprs.values import Int, Place, Real
+from tensorlang.jaxprs.values import Int, Place, Real, plain
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, bracket, extremum, number, sums
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, exists, less, lookups, within

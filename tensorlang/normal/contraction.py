@@ -11,8 +11,17 @@ from fractions import Fraction
 from math import prod
 
 from tensorlang.budget import spend
-from tensorlang.language.affine import Index, IndexArray, atom_affine
-from tensorlang.language.predicates import FALSE, TRUE, Equal, NonNegative, Predicate, conjunction, conjuncts
+from tensorlang.language.affine import Index, IndexArray, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    substitute,
+)
 from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.normal.ssa import Constant, Contraction, Statement
@@ -22,6 +31,8 @@ Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
 
 Factors = tuple[Statement, ...]
+
+_ZERO, _ONE = constant(0), constant(1)
 
 
 def contraction(
@@ -112,10 +123,10 @@ def shadow(x: Pattern) -> Predicate:
 
 @cached
 def settled(x: Pattern) -> Pattern:
-    """`x` summed over what no equality determines, its predicate simplified and in order."""
+    """`x` summed over indices of several values that no equality determines, its predicate simplified and in order."""
     known = {**x.outer, **x.read}
-    loops: Ranges = dict(zip(x.loops, x.summed, strict=True))
-    p, simple = x.pred, None
+    loops: Ranges = {i: n for i, n in zip(x.loops, x.summed, strict=True) if n != _ONE}
+    p, simple = substitute(x.pred, {i: _ZERO for i, n in zip(x.loops, x.summed, strict=True) if n == _ONE}), None
     while True:
         solved = solve(p, loops, known)
         loops = {i: loops[i] for i in solved.free}

@@ -178,7 +178,6 @@ DEARER = {
     "variance in segments": "clip(count, 1) is a maximum for each segment, which the program by hand does without",
     "sums over given windows": "the mask is a comparison with data, which is a number for each place",
     "self-attention without shift": "JAX's softmax shifts by the greatest value",
-    "layer norm": "sums are taken apart in another order: 7 operations of 26,926, for a cheaper value",
     "running sums in groups": "JAX users sort, and take differences of a running sum over all, whose pairs are counted",
 }
 """Programs whose import has an adjoint that costs more than that of the program by hand, and why."""

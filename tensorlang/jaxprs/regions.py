@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend import core
 
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
-from tensorlang.budget import limits
+from tensorlang.budget import limits, spend
 from tensorlang.errors import LimitError, PythonLine, TensorlangError
 from tensorlang.jaxprs.dense import dense_work
 from tensorlang.jaxprs.flatten import Flat, moving, needed
@@ -74,9 +74,11 @@ takes to trace and compile it."""
 FIRST_STEPS = 40_000
 """The steps besides: about as long as JAX takes for the least gradient."""
 
-OPERATIONS = 10
-"""So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run some hundreds
-of times."""
+OPERATIONS = 50
+"""One more step for this many operations of JAX's gradient: it is paid back when the gradient has run often."""
+
+OUTSIDE_PRODUCTS = 10
+"""The same for operations that are not in products, which take longer."""
 
 PATIENCE = 10_000_000
 """The steps that a region may always take where it is only looked at: some seconds."""
@@ -331,7 +333,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
-        most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
+        paid_back = max(spent.total // OPERATIONS, (spent.total - spent.products) // OUTSIDE_PRODUCTS)
+        most = FIRST_STEPS + STEPS * spent.equations + paid_back
         if is_patient():
             most = max(most, PATIENCE)
         if Origins(sub).compares_pairs():
@@ -361,7 +364,10 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             if not in_code and _is_as_cheap(program, gain):
                 return Region(own, sub, program, _AS_CHEAP, jax_work)
             ours = derived_work(program, wanted)
-            code = code_work(program, wanted) if in_code and by_weight < gain * ours else None
+            code = None
+            if in_code and by_weight < gain * ours:
+                spend(STEPS * spent.equations, "tracing the code")  # JAX's own steps are not counted
+                code = code_work(program, wanted)
     except LimitError:
         return left("it would take longer to derive than is soon paid back at these sizes")
     except TensorlangError as error:

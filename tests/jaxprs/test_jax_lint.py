@@ -191,6 +191,7 @@ def test_the_sizes_that_are_counted_do_not_have_to_pay_the_derivation_back(
     monkeypatch.setattr(regions, "STEPS", 10)
     monkeypatch.setattr(regions, "FIRST_STEPS", 10)
     monkeypatch.setattr(regions, "OPERATIONS", 10**9)
+    monkeypatch.setattr(regions, "OUTSIDE_PRODUCTS", 10**9)
     tl.clear_caches()
     f = tl.jax.differentiable(pairs_of_neighbours) if decorated else pairs_of_neighbours
     found = lint(f, "n").findings

@@ -64,6 +64,7 @@ def test_what_takes_too_long_to_derive_is_left_to_jax(monkeypatch: pytest.Monkey
     monkeypatch.setattr(regions, "STEPS", 10)
     monkeypatch.setattr(regions, "FIRST_STEPS", 10)
     monkeypatch.setattr(regions, "OPERATIONS", 10**9)
+    monkeypatch.setattr(regions, "OUTSIDE_PRODUCTS", 10**9)
     (region,) = planned(window, normal(96, 24), normal(96, 24)).partition.regions
     assert region.why == "it would take longer to derive than is soon paid back at these sizes"
     tl.clear_caches()

@@ -27,6 +27,7 @@ from tensorlang.simplify.compact import compact
 from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
+from tensorlang.simplify.fills import in_fills
 from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.listed import at_listed_places
 from tensorlang.simplify.narrow import narrow
@@ -141,6 +142,8 @@ def other_forms(f: Function) -> Iterator[Function]:
     forms = [f]
     if _has_alternatives(f):
         forms += _in_form(f, in_cases)
+    if _has_fills(f):
+        forms += _in_form(f, lambda s: s if (t := in_fills(s)) is s else simplify_ssa(t))
     yield from forms[1:]
     if any(isinstance(p, IndexArray) for p in f.params):
         for form in forms:
@@ -165,6 +168,13 @@ def _has_alternatives(f: Function) -> bool:
             case Add(Bracket(), Bracket(), _):
                 return True
     return False
+
+
+def _has_fills(f: Function) -> bool:
+    """Whether `f` adds up somewhere what is under a condition and something else."""
+    return any(
+        isinstance(e, Add) and isinstance(e.left, Bracket) | isinstance(e.right, Bracket) for e in postorder(f.body)
+    )
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.functions import function
-from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum
+from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum, number
 from tensorlang.language.predicates import (
     Equal,
     Or,
@@ -21,6 +21,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     free_atoms,
+    negation,
     substitute,
 )
 from tensorlang.lower.arrays.accesses import positions
@@ -29,6 +30,7 @@ from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.extreme import NAN, Extreme, whole_ranges
 from tensorlang.lower.arrays.ir import Name, Negative
 from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.running_extrema import limit
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import WhyNot
 from tensorlang.lower.arrays.undecided import undecided_conditions
@@ -114,45 +116,72 @@ def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
 
 
 def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
-    """The extrema under the parts of a disjunction, each of which leaves few values of the index, or of an axis; of
-    what is one thing or another there, of each alone where it is."""
+    """The extrema under conditions one of which always holds, each over few values of the index or of an axis, over
+    all up to a place, or of one value."""
     e = c.e
     if isinstance(e, Choice):
         return WhyNot("which of several values is the first one is not known before they are compared")
     ranges = {e.index: e.size, **whole_ranges(c.scope)}
-    for q in conjuncts(e.pred):
+    cases = _exclusive_terms(e, ranges) or [(e.pred, e.body)]
+    parts = [(p, a) for case, a in cases for p in _alternatives(case)]
+    alone = [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
+    if len(alone) > 1 and all(_is_cheap(ctx, part, ranges) for part in alone):
+        return alone
+    return WhyNot("no conditions leave few values of the index each, or one value of what is compared")
+
+
+def _is_cheap(ctx: Context, c: Extreme, ranges: Ranges) -> bool:
+    """Whether fewer values are compared than there are places of the index."""
+    few = leaves_few(conjuncts(c.e.pred), ranges, ranges)
+    return few or _is_of_one_value(ctx, c) or not isinstance(limit(ctx, c.scope, c.e, c.left[1]), WhyNot)
+
+
+def _is_of_one_value(ctx: Context, c: Extreme) -> bool:
+    """Whether what is compared does not depend on the index."""
+    return c.e.index not in ctx.free_indices.free(c.e.body, c.scope.env)
+
+
+def _alternatives(p: Predicate) -> list[Predicate]:
+    """Conditions one of which holds where `p` does: those of its first disjunction, if there are few."""
+    for q in conjuncts(p):
         if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
-            rest = [p for p in conjuncts(e.pred) if p is not q]
-            parts = _exclusive_terms(e, ranges) or [(conjunction([part, *rest]), e.body) for part in q.parts]
-            if all(leaves_few(conjuncts(p), ranges, ranges) for p, _ in parts):
-                return [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
-    return WhyNot("no condition leaves few values of the index, or a few others")
+            rest = [r for r in conjuncts(p) if r is not q]
+            return [conjunction([part, *rest]) for part in q.parts]
+    return [p]
 
 
 def _exclusive_terms(e: Extremum, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
-    """The terms of what is compared, each with the condition under which it is all there is, if they have such."""
-    found, left = [], [e.body]
+    """The terms of what is compared, or 0, each with the condition under which it is all there is; none if they are
+    not told apart by conditions."""
+    found: dict[Predicate, Expr] = {}
+    left: list[tuple[int, Expr]] = [(1, e.body)]
     while left:
-        part = left.pop()
-        if isinstance(part, Add) and part.sign > 0:
-            left += (part.right, part.left)
+        sign, part = left.pop()
+        if isinstance(part, Add):
+            left += [(sign * part.sign, part.right), (sign, part.left)]
         elif isinstance(part, Bracket):
-            found.append((part.pred, part.body))
+            before = found.get(part.pred, number(0))
+            found[part.pred] = part.body if sign > 0 and part.pred not in found else Add(before, part.body, sign)
         else:
             return []
     around = conjunction([ranges_predicate(ranges), e.pred])
-    alone = len(found) <= _MOST_POINTS and all(
-        is_empty(conjunction([p, q]), around) for (p, _), (q, _) in combinations(found, 2)
-    )
-    covered = alone and implies(around, disjunction(p for p, _ in found))
-    return [(simplify_in(conjunction([p, e.pred]), ranges), a) for p, a in found] if covered else []
+    pairs = combinations(found, 2)
+    if len(found) > _MOST_POINTS or not all(is_empty(conjunction(pair), around) for pair in pairs):
+        return []
+    covered = disjunction(found)
+    if not implies(around, covered):
+        if (rest := negation(covered)) is None:
+            return []
+        found[rest] = number(0)
+    return [(simplify_in(conjunction([p, e.pred]), ranges), a) for p, a in found.items()]
 
 
 def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) -> Deep[Value]:
     """The greatest one of the extrema of those that are there."""
     there = []
     for part in found:
-        v = yield from call(_under_its_own(ctx, part, compute))
+        one = _is_of_one_value(ctx, part)
+        v = yield from call(ctx.value(part.e.body, c.scope) if one else _under_its_own(ctx, part, compute))
         some = project({part.e.index: part.e.size}, substitute(part.e.pred, c.scope.env), whole_ranges(c.scope))
         there.append((v, mask(ctx, c.scope, _open(ctx, c.scope, some))))
     return _greatest_of(c, there)

@@ -16,20 +16,24 @@ from functools import reduce as fold
 
 from tensorlang.language.affine import Atom, Index
 from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
-from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
+from tensorlang.language.predicates import Or, Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.data_diagonals import are_shared
 from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
-from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS, in_groups, in_order
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
+from tensorlang.lower.arrays.undecided import exclude_one_another
 from tensorlang.lower.arrays.values import Value, times
 from tensorlang.lower.plan.dependence import is_finite, telling
 from tensorlang.recursion import Deep, call
+
+MOST_CASES = 4
+"""Cases of a condition, in each of which a sum is computed by itself."""
 
 _MOST = 8
 """Factors; a product of very many is not taken apart completely."""
@@ -83,10 +87,23 @@ def _product(several: Iterable[Expr]) -> Expr:
 
 def _is_shared(ctx: Context, c: Summation) -> bool:
     """Whether elements of `c` have terms in common that need be added up only once."""
-    return any(
-        way.applies(ctx, c) is None
-        for way in (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW, CHUNKS)
+    ways = (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW, CHUNKS)
+    return any(way.applies(ctx, c) is None for way in ways) or any(
+        isinstance(q, Or) and has_shared_cases(ctx, c, q) for q in c.parts
     )
+
+
+def has_shared_cases(ctx: Context, c: Summation, q: Or) -> bool:
+    """Whether `q`, a condition of `c`, is one of a few that exclude one another, under each of which the sum is a
+    running one, or the number of its terms times one of them."""
+
+    def is_running(case: Predicate) -> bool:
+        alone = replace(c, parts=(*conjuncts(case), *(p for p in c.parts if p is not q)))
+        if not all(isinstance(way(ctx, alone), WhyNot) for way in (in_groups, in_order)):
+            return True
+        return any(way.applies(ctx, alone) is None for way in (COUNT, PREFIX_SUM, FACTOR))
+
+    return len(q.parts) <= MOST_CASES and all(map(is_running, q.parts)) and exclude_one_another(c.scope, q.parts)
 
 
 @dataclass(frozen=True)

@@ -40,17 +40,17 @@ from tensorlang.lower.arrays.sums.decays_in_order import DECAYS_IN_ORDER
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.expand import EXPAND
-from tensorlang.lower.arrays.sums.factor import FACTOR, NEST, SEPARATE
+from tensorlang.lower.arrays.sums.factor import FACTOR, MOST_CASES, NEST, SEPARATE, has_shared_cases
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
-from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS, in_groups, in_order
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
-from tensorlang.lower.arrays.undecided import exclude_one_another, undecided_conditions
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep, call
 
@@ -166,10 +166,10 @@ def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) 
 
 
 def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
-    """A condition that leaves one point or another of an index, or what comes before or after one in an order that data
-    give, and its cases, of which at most one holds."""
+    """A condition that leaves one point or another of an index, or all before or after one, and its cases, of which at
+    most one holds."""
     for q in c.parts if c.summed else ():
-        if not isinstance(q, Or) or len(q.parts) > _MOST_CASES:
+        if not isinstance(q, Or) or len(q.parts) > MOST_CASES:
             continue
         known = not any(_may_be_missing(ctx, c, lookup.array) for lookup in lookups(q))
         determined = all(any(_is_solved(c, p) for p in conjuncts(part)) for part in q.parts)
@@ -177,15 +177,9 @@ def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
         if known and determined and None not in opposites[:-1]:
             others = [p for p in opposites if p is not None]
             return q, [conjunction([part, *others[:k]]) for k, part in enumerate(q.parts)]
-        if all(_is_in_order(ctx, c, q, part) for part in q.parts) and exclude_one_another(c.scope, q.parts):
+        if has_shared_cases(ctx, c, q):
             return q, [*q.parts]
     return WhyNot("no condition leaves one point or another of an index")
-
-
-def _is_in_order(ctx: Context, c: Summation, q: Or, case: Predicate) -> bool:
-    """Whether the sum in one case of a condition is a running one."""
-    alone = replace(c, parts=(*conjuncts(case), *(p for p in c.parts if p is not q)))
-    return not all(isinstance(way(ctx, alone), WhyNot) for way in (in_groups, in_order))
 
 
 def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:
@@ -316,8 +310,6 @@ def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
     right = yield from call(contract(ctx, replace(c, body=terms.right)))
     return plus(left, right, terms.sign, c.scope.order)
 
-
-_MOST_CASES = 4
 
 STRATEGIES = (
     Strategy("scale", "sum s. [p] * c * e = c * sum s. [p] * e, for a number c", _scale, _scaled),

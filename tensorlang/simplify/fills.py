@@ -1,0 +1,228 @@
+"""Arrays that vary along an axis at few places only, taken apart: what is there, and what fills the rest.
+
+    s = gen i, j. [|i - j| < 3] * d[i, j] + [|i - j| >= 3] * c    and    e = gen i, j. exp(s[i, j] - m[i])
+        ->  E = gen i, j. [|i - j| < 3] * exp(d[i, j] - m[i])    and    F = gen i. exp(c - m[i])
+    sum j. e[i, j] * v[j]
+        ->  (sum j. [|i - j| < 3] * E[i, j] * v[j]) + F[i] * sum j. [|i - j| >= 3] * v[j]
+
+Masks that write a large negative number, rather than -inf, over the elements that do not count make such arrays.
+The band is stored as a band, the fill as an array of one axis less, and sums over the rest are running sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    lookups,
+    negation,
+    substitute,
+)
+from tensorlang.normal.contraction import inner_solution
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Map,
+    Statement,
+    Term,
+    factor_indices,
+    inner_ranges,
+    own_indices,
+    own_ranges,
+)
+from tensorlang.normal.tidy import addition, renewed, tidy, with_operands
+from tensorlang.sets.isl import implies, is_empty
+from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
+from tensorlang.simplify.thin import leaves_few
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """[few] * there + [rest] * fill."""
+
+    few: Predicate
+    there: Statement
+    rest: Predicate
+    fill: Statement
+
+    def parts(self) -> tuple[tuple[Predicate, Statement], ...]:
+        """Both parts, each with the condition under which it is read."""
+        return (self.few, self.there), (self.rest, self.fill)
+
+
+@dataclass
+class _Pass:
+    """The statements so far in their new form, and those of them that are filled."""
+
+    new: dict[Statement, Statement] = field(default_factory=dict)
+    filled: dict[Statement, _Filled] = field(default_factory=dict)
+    _constant: dict[tuple[Statement, Index], bool] = field(default_factory=dict)
+
+    def made(self, x: Statement) -> Statement:
+        """`x` in its new form, which is remembered in parts where it is filled."""
+        match x:
+            case Addition() | Map():
+                for few in self._candidates(x):
+                    if (found := self._split(x, few)) is not None:
+                        self.filled[x] = found
+                        return _whole(found, x)
+                return with_operands(x, self.new)
+            case Contraction() if any(y in self.filled for y in x.factors) and not _is_listed(x):
+                return self._product(x)
+            case _:
+                return with_operands(x, self.new)
+
+    def _candidates(self, x: Addition | Map) -> Iterator[Predicate]:
+        """Conditions of few points under which `x` may be something else than it is elsewhere."""
+        read = [t.operand for t in x.terms] if isinstance(x, Addition) else x.arguments
+        known = [self.filled[y].few for y in read if y in self.filled]
+        if known or isinstance(x, Map):
+            return iter(known)
+        ranges = own_ranges(x)
+        thin = dict.fromkeys(t.pred for t in x.terms if not lookups(t.pred))
+        return (p for p in thin if leaves_few(conjuncts(p), ranges, ranges) and self._is_filled_outside(x, p))
+
+    def _is_filled_outside(self, x: Addition, few: Predicate) -> bool:
+        """Whether `x` is the same along some axis where `few` does not hold, which leaves few places of that axis."""
+        found = self._split(x, few)
+        along = own_ranges(x)
+        return found is not None and any(
+            leaves_few(conjuncts(few), [i], along) and self._is_constant(found.fill, i) for i in along
+        )
+
+    def _split(self, x: Addition | Map, few: Predicate) -> _Filled | None:
+        """`x` under `few` and elsewhere; None if that can't be said, or is nowhere."""
+        ranges = own_ranges(x)
+        opposite = negation(few)
+        if opposite is None or (rest := simplify_in(opposite, ranges)) is FALSE:
+            return None
+        return _Filled(few, self._under(x, few, ranges), rest, self._under(x, rest, ranges))
+
+    def _under(self, x: Addition | Map, p: Predicate, ranges: Ranges) -> Statement:
+        """What is `x` wherever `p` holds, whatever it is elsewhere."""
+        around = conjunction([ranges_predicate(ranges), p])
+
+        def left(q: Predicate) -> Predicate:
+            return TRUE if q is TRUE or implies(around, q) else FALSE if is_empty(conjunction([around, q])) else q
+
+        if isinstance(x, Addition):
+            terms = [Term(t.sign, left(t.pred), self._read(t.operand, around)) for t in x.terms]
+            return addition([t for t in terms if t.pred is not FALSE], x.shape)
+        pred = left(x.pred)
+        if pred is FALSE:
+            return addition([], x.shape)
+        return Map(pred, x.function, tuple(self._read(y, around) for y in x.arguments), x.shape)
+
+    def _read(self, y: Statement, around: Predicate, at: Mapping[Atom, Affine] | None = None) -> Statement:
+        """What is read of `y` where that holds: one of its parts, if it is known which one."""
+        if y in self.filled:
+            for q, made in self.filled[y].parts():
+                if implies(around, substitute(q, at) if at else q):
+                    return made
+        return self.new[y] if at else _without_known(self.new[y], around)
+
+    def _is_constant(self, x: Statement, i: Index) -> bool:
+        """Whether the elements of `x` are the same for all `i`, one of its own indices."""
+        key = x, i
+        if key not in self._constant:
+            self._constant[key] = self._told(x, i)
+        return self._constant[key]
+
+    def _told(self, x: Statement, i: Index) -> bool:
+        match x:
+            case Constant():
+                return True
+            case Addition(terms, _):
+                return all(i not in free_atoms(t.pred) and self._is_constant(t.operand, i) for t in terms)
+            case Map(p, _, arguments, _):
+                return i not in free_atoms(p) and all(self._is_constant(y, i) for y in arguments)
+            case Contraction(p, factors, _, _):
+                if i not in free_atoms(p):
+                    return True
+                solved = inner_solution(x)
+                if i in free_atoms(solved.rest):
+                    return False
+                return all(
+                    self._is_constant(y, j)
+                    for y, at in zip(factors, factor_indices(x), strict=True)
+                    for j, k in zip(own_indices(y), at, strict=True)
+                    if k in solved.values and i in solved.values[k].free
+                )
+            case _:
+                return False
+
+    def _product(self, x: Contraction) -> Statement:
+        """A product with each part of its first filled factor, as an addition; filled if its own indices tell where."""
+        k = next(k for k, y in enumerate(x.factors) if y in self.filled)
+        places, solved = factor_indices(x), inner_solution(x)
+        here: dict[Atom, Affine] = {
+            i: solved.values.get(j) or atom_affine(j) for i, j in _pairs(x.factors[k], places[k])
+        }
+        ties = conjunction([solved.rest, *(equal(atom_affine(i), a) for i, a in solved.values.items())])
+        every = ranges_predicate({**own_ranges(x), **inner_ranges(x)})
+        there: list[tuple[Predicate, tuple[Statement, ...]]] = []
+        for p, _ in self.filled[x.factors[k]].parts():
+            q = substitute(p, here)
+            around = conjunction([every, ties, q])
+            at = [
+                {i: atom_affine(j) for i, j in _pairs(y, inside)} for y, inside in zip(x.factors, places, strict=True)
+            ]
+            there.append((q, tuple(self._read(y, around, back) for y, back in zip(x.factors, at, strict=True))))
+        (few, first), (rest, second) = there
+        if own_ranges(x).keys() >= {i for i in free_atoms(few) if isinstance(i, Index)}:
+            made, fill = (Contraction(ties, factors, x.summed, x.shape) for factors in (first, second))
+            self.filled[x] = _Filled(few, made, rest, fill)
+            return _whole(self.filled[x], x)
+        sums = (Contraction(conjunction([ties, q]), factors, x.summed, x.shape) for q, factors in there)
+        return addition([Term(1, TRUE, y) for y in sums], x.shape)
+
+
+def _pairs(y: Statement, at: Sequence[Index]) -> Iterator[tuple[Atom, Index]]:
+    """The indices of `y`, each with the one at which it is read."""
+    return zip(own_indices(y), at, strict=True)
+
+
+def _without_known(x: Statement, around: Predicate) -> Statement:
+    """`x` without conditions on its own indices that hold where that does."""
+    own = set(own_indices(x))
+
+    def left(p: Predicate) -> Predicate:
+        return conjunction(q for q in conjuncts(p) if not (own.issuperset(free_atoms(q)) and implies(around, q)))
+
+    match x:
+        case Map(p, f, arguments, shape):
+            return Map(left(p), f, arguments, shape)
+        case Contraction(p, factors, summed, shape):
+            return Contraction(left(p), factors, summed, shape)
+        case _:
+            return x
+
+
+def _is_listed(x: Contraction) -> bool:
+    """Whether data, or what was chosen, say where the factors are read."""
+    return any(a.lookups for a in inner_solution(x).values.values())
+
+
+def _whole(found: _Filled, x: Statement) -> Statement:
+    """The array of both parts."""
+    return addition([Term(1, q, y) for q, y in found.parts()], x.shape)
+
+
+def in_fills(s: SSA) -> SSA:
+    """`s` with arrays that are the same along an axis, except at few places, taken apart."""
+    pass_ = _Pass()
+    for x in s.statements:
+        pass_.new[x] = pass_.made(x)
+    changed = renewed(s, pass_.new)
+    return s if not pass_.filled else tidy(changed)

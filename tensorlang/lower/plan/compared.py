@@ -1,4 +1,4 @@
-"""Elements computed where they are compared, of arrays of which nothing else is read.
+"""Arrays that are read only to be compared, with their elements computed where that happens.
 
     let t = gen i, j. [j < 2] * e + [i = j] * d in  gen i. max j where j < 2 or i = j. t[i, j]
                                                 ->  gen i. max j where j < 2 or i = j. [j < 2] * e + [i = j] * d
@@ -21,11 +21,11 @@ from tensorlang.sets.scopes import postorder
 from tensorlang.simplify.thin import is_thin_union
 
 _Made = tuple[list[Index], Expr]
-"""The indices of an array, and what its element at these is."""
+"""The indices of an array, and its element at these."""
 
 
 def inline_compared(f: Function) -> Function:
-    """`f` with elements of which nothing is read but what an extremum compares, at few places, computed there."""
+    """`f` with arrays that only one extremum reads, comparing few of their elements, computed there."""
     given, body = bindings(f.body)
     made = {x: one for x, e in given if isinstance(x, Var) and (one := _element(e))}
     found: dict[Var, Expr | None] = {}
@@ -60,7 +60,7 @@ def _element(e: Expr) -> _Made | None:
 
 
 def _compared(e: Expr) -> Expr | None:
-    """The element that a statement compares, if the condition leaves few and it sums up and compares nothing else."""
+    """The element that a statement compares, if the condition leaves few and nothing else is reduced."""
     inner = [part for part in postorder(e) if isinstance(part, Sum | Extremum | Choice)]
     if len(inner) != 1 or not isinstance(compared := inner[0], Extremum) or variable(compared.body) is None:
         return None

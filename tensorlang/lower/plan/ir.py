@@ -92,8 +92,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Assign:
-    """variable := value, stored in some way; if that is `certain`, an extremum that is only read where it is of
-    something."""
+    """variable := value, stored in some way. `certain` marks an extremum that is only read where it is not empty."""
 
     variable: Variable
     value: Expr

@@ -122,7 +122,7 @@ def _sides(ctx: Context, c: Summation, pair: Pair, body: Sequence[Expr], parts: 
 
 
 def _is_product(c: Summation, found: _Product) -> bool:
-    """Whether it is one of the two products, with an index for what matrices have besides the band."""
+    """Whether it is one of the two products, in which matrices have an index besides those of the band."""
     i, o, x, y = found.pair.i, found.pair.j, found.x.uses, found.y.uses
     if o in c.summed:
         return all(k is o or not (k in x and k in y) for k in c.summed) and any(k in x - y for k in c.scope.domain)

@@ -56,7 +56,7 @@ from tensorlang.recursion import Deep, call
 
 
 def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
-    """The array of a sum, or of one under a bracket, which is part of what the sum is over."""
+    """The array of a sum, or of a sum under a bracket, whose condition becomes one of the sum's."""
     c = _gathered(ctx, Summation(scope, {}, (), e))
     return contract(ctx, replace(c, parts=(*c.parts, *of_one_index(ctx, scope, c.ranges, c.parts))))
 
@@ -86,7 +86,7 @@ def _strict(ctx: Context, c: Summation) -> Deep[Value]:
     """`c` so that what is hidden has no influence, whatever it is.
 
     The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
-    the sum is, too, which costs little to find out. So it is only computed by ways that select if it turns out so.
+    the sum is nan or inf, too, which costs little to detect. Only then is it computed by ways that select.
     """
     v = yield from call(contract(ctx, replace(c, selects=False)))
     if not ctx.multiplied or v.number is not None:
@@ -145,7 +145,7 @@ def _scaled(ctx: Context, c: Summation, product: Mul) -> Deep[Value]:
 
 
 def _solution(ctx: Context, c: Summation) -> tuple[Equal, Index, Affine] | WhyNot:
-    """An equality with what it says that a summed index is."""
+    """An equality, the summed index that it determines, and the value of that."""
     for q in c.parts:
         if not isinstance(q, Equal):
             continue
@@ -166,8 +166,8 @@ def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) 
 
 
 def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
-    """A condition that leaves one point or another of an index, or what comes before or after one in an order that data
-    give, and its cases, of which at most one holds."""
+    """A disjunction that leaves an index one point or another, or what comes before or after a point in an order that
+    data give; and its cases, of which at most one holds."""
     for q in c.parts if c.summed else ():
         if not isinstance(q, Or) or len(q.parts) > _MOST_CASES:
             continue
@@ -189,13 +189,13 @@ def _is_in_order(ctx: Context, c: Summation, q: Or, case: Predicate) -> bool:
 
 
 def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:
-    """Whether `c` may have points though there is nothing in the range of `x`."""
+    """Whether `c` may have points though the range of `x` is empty."""
     extents = (r.extent for r in c.ranges.values())
     return x in ctx.possibly_empty and not any(ctx.integers.is_nonnegative(x.size - n) for n in extents)
 
 
 def _is_solved(c: Summation, p: Predicate) -> bool:
-    """Whether `p` says what a summed index is, or by data what an axis is."""
+    """Whether `p` determines a summed index, or an axis by data."""
     if not isinstance(p, Equal):
         return False
     indices = (*c.summed, *(c.scope.order if p.difference.lookups else ()))
@@ -248,7 +248,7 @@ def _laid_out(ctx: Context, scope: Scope, x: Node, axis: int, value: Affine, s: 
     node, at = ctx.integers.node, integer(axis)
     if scope.is_static(first):
         return apply("_spread", x, at, node(first), integer(abs(step)), node(target.extent))
-    # a loop moves it: laid out in all the room that it needs, of which each round takes its window
+    # a loop moves it: laid out in all the room that it needs, of which each iteration takes a window
     low, high = scope.bounds(first)
     room = target.extent + high - low
     laid = apply("_spread", x, at, node(high), integer(abs(step)), node(room))
@@ -267,7 +267,7 @@ def _stride(ctx: Context, c: Summation) -> tuple[Equal, Index, Index] | WhyNot:
 
 
 def _bounded(ctx: Context, c: Summation) -> Summation | WhyNot:
-    """`c` over the shorter ranges."""
+    """`c` over the ranges that its conditions leave."""
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []

@@ -57,7 +57,7 @@ def _split(ctx: Context, terms: list[_Term]) -> Predicate | None:
 
 
 def _sides(q: Predicate, terms: list[_Term]) -> tuple[list[_Term], list[_Term]]:
-    """The terms under `q` and those under its opposite, without saying so."""
+    """The terms under `q` and those under its opposite, without these conditions."""
     opposite = negation(q)
     sides: tuple[list[_Term], list[_Term]] = [], []
     for sign, p, e in terms:

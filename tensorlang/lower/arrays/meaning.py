@@ -1,7 +1,7 @@
 """What the operations of array programs and the parts of the library mean, in NumPy: plainly, in double precision.
 
-It shares no code with what runs, which chooses by sizes among fast ways to compute the same. How many additions,
-multiplications and comparisons an operation takes is told by `meaning_work`.
+It shares no code with what runs, which chooses by sizes among fast ways to compute the same. `meaning_work` has the
+additions, multiplications and comparisons that an operation takes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _changed(x: Array, value: Array, *at: Array, adds: bool) -> Array:
 
 
 def _take(x: Array, *at: Array) -> Array:
-    """As `_read`, but what is outside is hidden: it is whatever is nearest."""
+    """As `_read`, but what is outside is hidden anyway, so that the nearest element will do."""
     if x.size == 0:
         x = np.zeros([max(n, 1) for n in x.shape], x.dtype)
     return x[tuple(a if isinstance(a, slice) else np.clip(a, 0, n - 1) for a, n in zip(at, x.shape, strict=False))]

@@ -99,7 +99,7 @@ class ArrayProgram(Shown):
         signed = self._parameters(f, sparse)
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
-        # what a step has of its state, and may change, is a parameter
+        # the states, which a step may change, are parameters
         self._states = frozenset(self._ctx.held) if in_step else frozenset()
         head = len(self._body.statements)
         self.plan = plan(f, sparse, in_step, strict)
@@ -173,15 +173,15 @@ class ArrayProgram(Shown):
                     ctx.increasing.add(g.variable)
 
     def _ranged(self, x: IndexArray) -> None:
-        """Note whether there is something in the range of what the program chooses, at all sizes."""
+        """Note if the range of `x`, which the program chooses, may be empty at some sizes."""
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.possibly_empty.add(x)
 
     def _statement(
         self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False, certain: bool = False
     ) -> Held:
-        """The array of `e`, stored like that; if it is `forced`, by XLA too; if it is `certain`, an extremum that is
-        only read where it is of something."""
+        """The array of `e`, stored as `storage` says, and if it is `forced`, in memory by XLA, too; `certain` if it is
+        an extremum that is only read where it is not empty."""
         ctx = self._ctx
         name = ctx.names.fresh_global(wanted)
         conditions = Required(self._required)
@@ -204,7 +204,7 @@ class ArrayProgram(Shown):
             before = ctx.names.count
             held, statements = self._written(held, e, storage, forced)
             decided = partial(tuple, ctx.decisions.end_statement())
-            if form and ctx.names.count == before:  # what it reads was not put together for it
+            if form and ctx.names.count == before:  # no array was put together for it
                 read = self._names_of(form.variables)
                 self._forms[form.key] = Written(
                     name, form.variables, read, tuple(statements), decided(), held.cut is not None
@@ -216,7 +216,7 @@ class ArrayProgram(Shown):
         return held
 
     def _further(self, storage: Storage, forced: bool) -> Hashable:
-        """What else than an expression and what it reads its code depends on."""
+        """All that the code of an expression depends on, besides the expression and what it reads."""
         return (
             forced,
             self._ctx.certain is not None,

@@ -89,12 +89,12 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
 
 
 def relations_of(kernel: Kernel) -> list[Related]:
-    """The relations that a kernel reads, as they are there."""
+    """The relations that a kernel reads, as they occur in it."""
     return relations_in(*(acc.pred for acc in kernel.accumulators), *conditions(*expressions_of(kernel)))
 
 
 def relations_in(*predicates: Predicate) -> list[Related]:
-    """The relations in `predicates`, which have no quantifiers, as they are there."""
+    """The relations in `predicates`, which have no quantifiers, as they occur there."""
     found: dict[Related, None] = {}
     stack = list(reversed(predicates))
     while stack:

@@ -22,7 +22,7 @@ on every device."""
 
 
 class Mesh(Protocol):
-    """What of JAX's `Mesh` and `AbstractMesh` is needed: the number of devices along each axis."""
+    """The part of JAX's `Mesh` and `AbstractMesh` that is needed."""
 
     @property
     def shape(self) -> Mapping[str, int]:
@@ -38,12 +38,12 @@ class Asked:
     devices: Mapping[str, int]
 
     def of_size(self, size: Affine) -> Along:
-        """Those for an index that runs over `size`, if the sizes in it that are named have the same axes."""
+        """The axes for an index that runs over `size`, if all sizes in it that are named have the same ones."""
         found = {self.along[s.name] for s in size.sizes if s.name in self.along}
         return found.pop() if len(found) == 1 else ()
 
     def of_index(self, index: Index, size: Affine) -> Along:
-        """Those for an index of the program as it was given."""
+        """The axes for an index of the program as it was given."""
         return self.along[index.name] if index.name in self.along else self.of_size(size)
 
     def count(self, along: Along) -> int:

@@ -29,7 +29,7 @@ class Coordinates:
     _given: dict[tuple[Order, ...], Arrays] = field(default_factory=dict)
 
     def given(self, orders: tuple[Order, ...]) -> Arrays:
-        """The points as generated code takes them: their columns, and which of them comes when in each of `orders`."""
+        """The points as generated code takes them: their columns, and for each of `orders` the points' places in it."""
         if orders not in self._given:
             sorts = [np.lexsort([self.columns[k] for k in reversed(order)]) for order in orders]
             self._given[orders] = tuple(_on_device(a, np.int32) for a in (*self.columns, *sorts))
@@ -38,7 +38,7 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class _Copy:
-    """What an array held."""
+    """The contents of an array at some time."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

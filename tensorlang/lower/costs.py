@@ -23,7 +23,7 @@ NEVER = 2**62
 
 @dataclass(frozen=True)
 class Threshold:
-    """A number of things of a unit from which, or up to which, one way of computing is the best."""
+    """A number of units from which, or up to which, one way of computing is the best."""
 
     default: int
     unit: str
@@ -62,7 +62,7 @@ THRESHOLDS: dict[str, Threshold] = {
 """All thresholds by name. Those that round differently choose a Fourier transform."""
 
 COSTS: dict[str, int] = {name: t.default for name, t in THRESHOLDS.items()}
-"""The defaults, by which the functions in `parts` go where they are not a copy in generated code."""
+"""The defaults, by which the functions in `emit/library` go where they are not a copy in generated code."""
 
 
 def path() -> Path:
@@ -77,8 +77,7 @@ def path() -> Path:
 def load() -> dict[str, int]:
     """The table that holds for this user: the defaults, and what the user's file says otherwise.
 
-    Names that there is no threshold of are another version's and are passed over.
-    Raises `CostTableError` if the file is no such table.
+    Names without a threshold come from another version, and are ignored.
     """
     where = path()
     try:

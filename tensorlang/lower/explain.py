@@ -14,9 +14,9 @@ class Explained:
     """One array, or step, of a lowered program.
 
     `statement` is its text or makes it, `storage` says how the array lies in memory, `kept` whether it is an array of
-    its own, and `decisions` how its sums and extrema are computed; without any it is `computed` like that, from `parts`
-    if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` says what it takes
-    at given sizes.
+    its own, and `decisions` how its sums and extrema are computed; if there are none, `computed` says how it is, from
+    `parts` if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` is what it
+    takes at given sizes.
     """
 
     name: str

@@ -72,9 +72,9 @@ class ArrayProgram(Shown):
     """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
     `sizes` has all of them by their names in it.
 
-    `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
-    The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
-    further `orders` which of the points comes when. In `strict` programs what brackets hide has no influence, whatever
+    `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed. The
+    relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the further
+    `orders` one with the places of the points in it. In `strict` programs what brackets hide has no influence, whatever
     it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line. A program
     that is `in_step` runs at each time of a recurrence.
     """

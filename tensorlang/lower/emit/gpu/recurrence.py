@@ -255,7 +255,7 @@ class _StepValues(GpuValues):
         return v
 
     def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
-        """At some times, too."""
+        """The places that may be outside of the array, those at some times included."""
         found, t, now = super()._doubtful(at, extents), Index("t"), Lookup(self._r.time, ())
         times = within(atom_affine(t), self._r.size)
         for a, n in zip(at, extents, strict=True):
@@ -265,7 +265,7 @@ class _StepValues(GpuValues):
         return found
 
     def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
-        """As it is for all kernels; its axes are kept in mind."""
+        """The product as for all kernels; its axes are noted."""
         v = super()._multiplied(parts, scope, otherwise)
         self.found.append(frozenset(v.axes))
         return v

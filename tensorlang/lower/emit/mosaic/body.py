@@ -40,7 +40,7 @@ class Made:
 
     @property
     def swizzle(self) -> int:
-        """A tile of an output begins where tiles do."""
+        """The swizzle of the tile, which begins where tiles do."""
         return WIDEST if len(self.axes) == 2 else 0
 
 

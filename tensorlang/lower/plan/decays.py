@@ -45,7 +45,7 @@ class Pairs:
 
     @property
     def of_numbers(self) -> tuple[Expr, ...]:
-        """Those parts of which there is one for each row, whatever else is summed over."""
+        """The parts of powers and differences: each has one value for each row, whatever else is summed over."""
         return tuple(e for side in (*self.powers, *self.differences) for e in side)
 
 

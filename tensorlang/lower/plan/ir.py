@@ -102,7 +102,7 @@ class Assign:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """What it makes."""
+        """The variable that it makes."""
         return (self.variable,)
 
     @property
@@ -124,7 +124,7 @@ class FusedSums:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """What it makes."""
+        """The variables that it makes."""
         return tuple(x for x, _ in self.pairs)
 
 
@@ -147,7 +147,7 @@ class Plan:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def variables(self) -> Iterator[Variable]:
-        """What its steps make, in order."""
+        """The variables that its steps make, in order."""
         for step in self.steps:
             yield from step.variables
 

@@ -1,4 +1,4 @@
-"""What recurrences keep of their steps for others that go back over them, and how many numbers that is.
+"""What recurrences keep of their steps for others that go back over them, and how many numbers these are.
 
     "needed"  all that later steps and sums read, of each step
     "states"  the carried states before each step

@@ -276,7 +276,7 @@ class _Staging:
         return {x: names[x] for x in (*self.read[k][:count], *frees)}
 
     def _rest_needs(self, k: int) -> list[Statement]:
-        """What the statements in windows read of the program."""
+        """The statements of the program that those in windows read."""
         if k not in self.sweeps:
             return []
         program = set(self.s.statements)
@@ -315,7 +315,7 @@ class _Staging:
     def _program(
         self, name: str, outputs: Outputs, passed: dict[Statement, Var], further: Sequence[Statement] = ()
     ) -> Function:
-        """The program of `outputs`, where what is passed on is read as an input; `further` are statements of it."""
+        """The program of `outputs`, which reads what is passed on as inputs; `further` are statements of it."""
         change: dict[Statement, Statement] = {x: Input(v, (), x.shape) for x, v in passed.items()}
         new: dict[Statement, Statement] = {}
         for x in dict.fromkeys((*self.s.statements, *further)):

@@ -214,7 +214,7 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict:
         return None
     tied = (replace(t, parts=(*t.parts, *parts)) for t in terms)
     if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in tied):
-        return None  # what is one sum stays one: sum i. (x[i] - c) is not taken apart
+        return None  # a single sum stays one: sum i. (x[i] - c) is not taken apart
     *others, last = loops
     whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []
     if runs := _runs(whole, last, parts, around, _over_tree):

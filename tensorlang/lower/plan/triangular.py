@@ -179,7 +179,7 @@ class _Reduced:
     is_sum: bool
 
     def goes_along(self, cut: Cut, read: Expr) -> bool:
-        """Whether the blocks of an array that is cut hold all that is read of it here."""
+        """Whether the blocks of a cut array hold all of it that is read here."""
         at = places(read)
         plain = {a.indices[0] for a in at if a.indices and a is atom_affine(a.indices[0])}
         if len(plain) < len(at) or (not self.is_sum and at[cut.dimension].indices[0] in self.indices):

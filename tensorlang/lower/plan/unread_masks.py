@@ -69,7 +69,7 @@ def _finite(f: Function, found: Mapping[Var, _Made]) -> dict[Var, _Made]:
 
 
 def _reads(e: Expr, wanted: Mapping[Var, object]) -> Iterator[tuple[Var, list[Affine], Predicate]]:
-    """What `e` reads of those `wanted`, where, and under which conditions."""
+    """The arrays among those `wanted` that `e` reads, where, and under which conditions."""
     start: tuple[Expr, Predicate] = (e, TRUE)
     seen, stack = {start}, [start]
     while stack:

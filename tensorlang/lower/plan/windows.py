@@ -389,7 +389,7 @@ class _Windows:
                 raise AssertionError("only what has arithmetic is computed in windows")
 
     def _renamed(self, p: Predicate, x: Statement, place: Along) -> Predicate:
-        """A predicate over the indices of `x`, of which one is now that in a window."""
+        """A predicate over the indices of `x`, one of which now counts in a window."""
         i = own_indices(x)[place.axis]
         return self._with_choices(p, {i: self._time(i, place)}, i)
 

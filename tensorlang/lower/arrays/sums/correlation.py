@@ -186,7 +186,7 @@ def _pairs(c: Summation) -> list[Pair]:
 
 
 def _sides(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> tuple[Side, Side, list[Expr]] | None:
-    """The factors of `c` that depend on u, those that depend on j and on what else is summed, and the others.
+    """The factors of `c` that depend on u, those that depend on j and on other summed indices, and the rest.
 
     None if a factor depends on i or j in another way, or if what is hidden here might not be finite.
     """

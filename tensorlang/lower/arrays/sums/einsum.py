@@ -118,7 +118,7 @@ def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> li
 
 
 def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) -> Value:
-    """The sum of a product of arrays; what has no axes stays outside."""
+    """The sum of a product of arrays; factors without axes stay outside."""
     arrays = [v for v in values if v.axes]
     if len(arrays) > 1:
         result = ctx.short(_einsum(ctx, inner, arrays, c), inner.block)

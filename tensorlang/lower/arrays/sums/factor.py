@@ -43,7 +43,7 @@ class _Product:
     factors: list[tuple[Expr, frozenset[Atom]]]
 
     def over(self, c: Summation, summed: Collection[Index]) -> Summation:
-        """The sum over these indices of what depends on them."""
+        """The sum over these indices of the factors and conditions that depend on them."""
         parts = tuple(q for q, indices in self.parts.items() if not indices.isdisjoint(summed))
         body = _product(e for e, indices in self.factors if not indices.isdisjoint(summed))
         return replace(c, summed={i: r for i, r in c.summed.items() if i in summed}, parts=parts, body=body)

@@ -76,7 +76,7 @@ def contract(ctx: Context, c: Summation) -> Deep[Value]:
 
 
 def _must_select(ctx: Context, c: Summation) -> bool:
-    """Whether what is hidden must have no influence: in strict code, and always where conditions on values hide it."""
+    """Whether hidden terms must have no influence: in strict code, and always where conditions on values hide them."""
     if ctx.strict or not ctx.conditions:
         return ctx.strict
     return any(lookup.array in ctx.conditions for q in _gathered(ctx, c).parts for lookup in lookups(q))

@@ -33,7 +33,7 @@ class Summation:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What distinguishes it from others in the same scope."""
+        """All that distinguishes it from other sums in the same scope."""
         return (
             "sum",
             tuple(self.summed.items()),

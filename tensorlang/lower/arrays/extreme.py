@@ -1,4 +1,4 @@
-"""An extremum, or a choice, in the scope in which its array is computed, and what its condition leaves of its index."""
+"""An extremum, or a choice, in the scope in which its array is computed, and the range that its condition leaves."""
 
 from __future__ import annotations
 

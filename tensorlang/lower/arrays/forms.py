@@ -105,7 +105,7 @@ class Written:
 def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> Form | None:
     """The form of the statement of `e`, `further` being what else its code depends on.
 
-    None if it is too large to be compared, or reads what is held at points, or as several arrays.
+    None if it is too large to be compared, or reads arrays that are held at points, or pairs of arrays.
     """
     numbered = _numbered(e)
     if numbered is None:

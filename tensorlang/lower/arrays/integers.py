@@ -1,7 +1,6 @@
 """Static integers of generated code: affine expressions of sizes, which are known whenever the code is traced.
 
-What is not affine, such as max(0, n - 1), becomes a named integer: an atom of its own, with the bounds that are
-known of it.
+Others, such as max(0, n - 1), become named integers: atoms of their own, with the bounds that are known of them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Range:
 
 @dataclass
 class Integers:
-    """The names of sizes and other static integers, and what is known of them."""
+    """The names of sizes and other static integers, and the bounds that are known of these."""
 
     names: Names
     spelled: dict[Atom, str] = field(default_factory=dict)
@@ -143,7 +142,7 @@ class Integers:
         start = self.greatest(f"{index.name}_start", starts, block, [])
         stop = self.least(f"{index.name}_stop", stops, block)
         if not proper:
-            # no point at all is a range that is empty, not one of negative length
+            # without a point a range is empty, and not of negative length
             stop = self.greatest(f"{index.name}_stop", [start, stop], block, [stop])
         return Range(start, stop)
 

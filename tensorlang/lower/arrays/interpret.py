@@ -117,7 +117,7 @@ class _Run:
     count: Count
 
     def steps(self, block: Block, scope: Scope) -> Anything:
-        """What the program returns, step by step."""
+        """The result of the program, run step by step."""
         result: Anything = None
         step: list[Statement] = []
         name = ""
@@ -133,7 +133,7 @@ class _Run:
         return result
 
     def block(self, block: Block, scope: Scope) -> Anything:
-        """What a block returns; it assigns in `scope`."""
+        """The result of a block, which assigns in `scope`."""
         for s in block.statements:
             match s:
                 case Assign(names, value, unpacked):
@@ -230,7 +230,7 @@ class _Run:
         return found
 
     def part(self, node: Node, scope: Scope) -> Anything:
-        """What an axis is indexed by."""
+        """The index of an axis."""
         match node:
             case All():
                 return slice(None)

@@ -1,4 +1,4 @@
-"""Branches on values, joined where they meet: one selection, instead of a sum of what is zero elsewhere.
+"""Branches on values, joined where they meet: one selection, instead of a sum of terms that are zero elsewhere.
 
 [c[i] = 1] * a + [c[i] = 0] * b                                         ->  jnp.where(c == 1, a, b)
 [c[i] = 1 and d[i] = 1] * a + [c[i] = 1 and d[i] = 0] * b + [c[i] = 0] * e

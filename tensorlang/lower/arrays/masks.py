@@ -144,7 +144,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         table: Value | None = yield from call(tabled(ctx, scope, p))
         if table is not None:
             return table
-        # counted, in a sum over what data gives
+        # counted, by a sum over points that data give
         bound, body = [(index, size)], p.body
         while isinstance(body, Exists):
             bound.append((body.index, body.size))

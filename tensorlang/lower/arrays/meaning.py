@@ -38,7 +38,7 @@ def _read(x: Array, *at: Array) -> Array:
     clipped = iter([np.where(inside, a, 0) for a in arrays])
     found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
     places = [k for k, a in enumerate(at) if not isinstance(a, slice)]
-    # what places give comes in front, unless they are next to each other
+    # axes of places come first, unless the places are next to each other
     before = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
     shape = (1,) * before + inside.shape + (1,) * (found.ndim - before - inside.ndim)
     return np.where(inside.reshape(shape), found, 0)

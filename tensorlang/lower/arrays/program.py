@@ -151,7 +151,7 @@ class ArrayProgram(Shown):
         return found
 
     def _given(self, g: Given) -> None:
-        """An array that depends on nothing but sizes."""
+        """Assign an array that depends on sizes alone."""
         ctx = self._ctx
         name = ctx.names.fresh_global(g.variable.name)
         match g.value:
@@ -274,7 +274,7 @@ class ArrayProgram(Shown):
         ctx.end_statement()
 
     def _required(self, read: Expr) -> Conditions:
-        """The conditions without which what is read is zero."""
+        """The conditions without which an element that is read is zero."""
         key, at = read_by(read)
         held = self._ctx.held[key]
         return at_places(held.required, len(held.shape), at)

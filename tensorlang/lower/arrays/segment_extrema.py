@@ -38,8 +38,8 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class Segments:
-    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum;
-    `left` is what else must hold for it to count."""
+    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum; a
+    point counts where the conditions `left` hold."""
 
     points: Mapping[Index, Range]
     at: Mapping[Index, Affine]

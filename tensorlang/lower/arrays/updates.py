@@ -317,7 +317,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
 
 
 def is_write(s: Assign) -> bool:
-    """Whether what it assigns is a state with something written into it."""
+    """Whether `s` assigns a state with something written into it."""
     return isinstance(s.value, Apply) and s.value.operation in _WRITES
 
 

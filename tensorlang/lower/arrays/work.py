@@ -174,7 +174,7 @@ class _Run:
         return found
 
     def steps(self, block: Block, scope: Scope) -> None:
-        """The statements of the program, in steps that are named after what they assign last."""
+        """Count the statements of the program, in steps that are named after what they assign last."""
         name = ""
         for s in (*block.statements, Blank()):
             if isinstance(s, Blank):
@@ -187,7 +187,7 @@ class _Run:
             self.block(Block([s]), scope)
 
     def block(self, block: Block, scope: Scope) -> Value:
-        """What a block returns; it assigns in `scope`."""
+        """The result of a block, which assigns in `scope`."""
         for s in block.statements:
             match s:
                 case Assign((name,), _, False) if name in self.sizes:
@@ -346,7 +346,7 @@ class _Run:
         return self.counted(found) if isinstance(found, Shaped) else found
 
     def part(self, node: Node, scope: Scope) -> Value:
-        """What an axis is indexed by."""
+        """The index of an axis."""
         match node:
             case All():
                 return slice(None)

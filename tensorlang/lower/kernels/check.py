@@ -116,7 +116,7 @@ def recurrence_fault(r: Recurrence) -> str | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """An array that a kernel makes at `axes`, from what depends on the indices `depends`."""
+    """An array that a kernel makes at `axes`, from values that depend on the indices `depends`."""
 
     kernel: Kernel
     array: Var

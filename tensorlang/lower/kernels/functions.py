@@ -31,7 +31,7 @@ _PLAIN = frozenset(
     | {f"jnp.{name}" for name in ("abs", "cos", "exp", "inf", "log", "log2", "maximum", "minimum", "nan", "sign")}
     | {f"jnp.{name}" for name in ("sin", "sqrt", "tanh", "where")}
 )
-"""What Mosaic GPU has of `jax.numpy`, beside operators."""
+"""The part of `jax.numpy` that Mosaic GPU has, beside operators."""
 _NOT_IN_TRITON = frozenset(
     {*(f"jax.scipy.special.{name}" for name in ("digamma", "erfc", "gammaln", "polygamma")), "jnp.round"}
 )

@@ -215,7 +215,7 @@ def _place(
 
 
 def _draft(s: StoredStatement, found: Roles, names: Canonical, group: _Group) -> _Group:
-    """The kernel of `s` alone, where what `group` makes is read as it is made there. Raises `Unfit`."""
+    """The kernel of `s` alone, where outputs of `group` are read as the values that it stores. Raises `Unfit`."""
     axes, change = renaming(s, found, names)
     heads = {renamed(head, change): None for head in found.tiled}
     body = renamed(s.body, change)
@@ -395,7 +395,7 @@ def _join(draft: _Group, group: _Group) -> None:
 
 
 def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
-    """The kernel of `group`, with those outputs alone that are `wanted`, and what they need."""
+    """The kernel of `group`, with only those outputs that are `wanted`, and with what they need."""
     outputs = [output for output in group.outputs if output.var in wanted]
     needed = {x for x, _ in reads(*(output.value for output in outputs))}
     kept = []

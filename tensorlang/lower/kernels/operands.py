@@ -1,7 +1,7 @@
 """How the arrays that a kernel reads and writes lie, and in which blocks they come.
 
 An array has at least two dimensions, the last two in registers. One of one dimension is a column if its places are
-those of an array's rows, else a row. Each dimension is read at a `Place` of its own kind.
+those of an array's rows, else a row. Each dimension is read in a way of its own (`How`).
 """
 
 from __future__ import annotations

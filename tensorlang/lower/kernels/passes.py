@@ -31,7 +31,7 @@ def rows_apart(kernel: Kernel) -> list[StoredStatement]:
     def apart(_: Expr, new: Expr) -> Expr:
         if not isinstance(new, Sum | Extremum) or not free(new) <= own.keys():
             return new
-        if not any(isinstance(e, Sum | Extremum) for e in nodes(new.body)):  # one name for what is reduced equally
+        if not any(isinstance(e, Sum | Extremum) for e in nodes(new.body)):  # one name for equal reductions
             new = renamed(new, {new.index: held[new.size]})
         if new not in rows:
             axes = [i for i in own if i in free(new)]

@@ -158,7 +158,7 @@ class _Drafting:
 
 
 def _check(s: StoredStatement) -> None:
-    """Raise `Unfit` for what data choose, and for conditions with quantifiers."""
+    """Raise `Unfit` for reads at places that data choose, and for conditions with quantifiers."""
     if any(a.lookups for _, at in reads(s.body) for a in at):
         raise Unfit("it reads at places that data choose")
     if any(isinstance(p, Exists) or _has_quantifier(p) for p in conditions(s.body)):
@@ -170,14 +170,14 @@ def _has_quantifier(p: object) -> bool:
 
 
 class _Classes:
-    """Axes of arrays, and indices of statements, that are one axis; `None` is in the class of those that are no axis of
-    examples."""
+    """Axes of arrays and indices of statements, in classes of those that are one axis; `None` is in the class of those
+    that can't be the axis of examples."""
 
     def __init__(self) -> None:
         self._of: dict[object, object] = {}
 
     def find(self, x: object) -> object:
-        """What stands for the class of `x`."""
+        """The representative of the class of `x`."""
         while x in self._of:
             x = self._of[x]
         return x

@@ -1,10 +1,10 @@
 """What a kernel does with each index of a statement: the tiles that it is cut into, or how it is held.
 
-An array's last two dimensions lie in a register, the others are addressed. So an index that is only ever in the others
-is taken one value at a time (a batch, the rows of an image), and may be added to another there. In the last two, a
-place with two indices is a window: one of them is held whole, and the other is unrolled, such that for each of its
-values what is left is a product of matrices. All else is cut into tiles, except what a computed tile is contracted
-with: features, which are held whole.
+An array's last two dimensions lie in a register, the others are addressed. So an index that only ever occurs in the
+others is taken one value at a time (a batch, the rows of an image), and may be added to another there. In the last two,
+a place with two indices is a window: one of them is held whole, and the other is unrolled, so that for each of its
+values a product of matrices is left. All else is cut into tiles, except the axes along which a computed tile is
+contracted: features, which are held whole.
 """
 
 from __future__ import annotations

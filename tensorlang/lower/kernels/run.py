@@ -88,10 +88,9 @@ class Kernels(Lowered):
 
     `source` is the Python: a function for each kernel, and one named after the program that takes its parameters in
     order. Numbers are bfloat16 if all arguments are, else float32; sums are in float32. On a machine without such an
-    accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays.
-    Where a size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left
-    to `lax.scan`. Kernels by Mosaic GPU are interpreted on a
-    simulated GPU, where a race is an error.
+    accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays. Where a
+    size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left to
+    `lax.scan`. Kernels by Mosaic GPU are interpreted on a simulated GPU, where a race is an error.
     """
 
     def __init__(
@@ -111,8 +110,8 @@ class Kernels(Lowered):
 
     @property
     def program(self) -> KernelProgram | StagedKernels:
-        """The steps: kernels, and what is left to `jax.numpy`, with the reason. Those of a program with recurrences are
-        of its stages, and the recurrences."""
+        """The steps: kernels, and what is left to `jax.numpy`, with the reason. A program with recurrences has the
+        steps of its stages, and the recurrences."""
         return self._program
 
     def explain(

@@ -312,7 +312,7 @@ def _over_what_is_read(r: Reduction, ranges: Ranges) -> Reduction:
 
 
 def _mixed(r: Reduction, i: Index) -> int:
-    """How many places of what `r` reads have `i` and another index in one place."""
+    """The number of places at which `r` reads something with `i` and another index in one place."""
     return sum(i in a.indices and len(a.indices) > 1 for _, at_ in reads(*r.factors) for a in at_)
 
 

@@ -1,4 +1,4 @@
-"""Scalar expressions under substitution, and sums as what is summed: a predicate and factors."""
+"""Scalar expressions under substitution, and sums taken apart: a predicate and factors."""
 
 from __future__ import annotations
 

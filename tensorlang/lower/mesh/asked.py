@@ -1,4 +1,4 @@
-"""What `sharding` asks for: the axes of a mesh along which the indices of a program, and its arrays, are laid out."""
+"""The axes of a mesh along which `sharding` asks for the indices of a program, and its arrays, to be laid out."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Layouts:
     def read(self, reads: Iterable[tuple[Key, tuple[Affine, ...], Mapping[Index, Affine]]]) -> None:
         """Lay out arrays as the indices at which they are read, of these ranges."""
         reads = list(reads)
-        for plain in (True, False):  # what an index is alone at says more than what it is moved along
+        for plain in (True, False):  # a place that is an index alone says more than one that moves it
             for array, places, ranges in reads:
                 for k, a in enumerate(places):
                     at = {i: self.asked.of_index(i, ranges[i]) for i in a.indices if i in ranges}

@@ -142,7 +142,7 @@ class _Localiser:
         return Local(gen(binders, scalar), tuple(self.reads), tuple(self.starts))
 
     def value(self, e: Expr, scope: Ranges) -> Deep[Expr]:
-        """`e` over blocks, where indices stand for what `scope` says."""
+        """`e` over blocks, where `scope` has the binders of indices."""
         key = (e, id(scope))
         if key not in self.memo:
             self.memo[key] = yield from call(self._value(e, scope))

@@ -39,7 +39,7 @@ Ranges = Mapping[Index, Affine]
 
 @dataclass(frozen=True)
 class Partition:
-    """The axes of the mesh along which those of parameters, by name and part, and of the results are laid out."""
+    """The axes of the mesh along which the axes of parameters, by name and part, and of the results are laid out."""
 
     parameters: Mapping[tuple[str, tuple[int, ...]], tuple[Along, ...]]
     results: Sequence[tuple[Along, ...]]

@@ -116,7 +116,7 @@ class MeshSource:
         return node if self.integers.is_nonnegative(size) else apply("greatest", node, integer(0))
 
     def _cut(self, x: Node, d: int, part: Region) -> Node:
-        """`x` without what its blocks have beyond its end."""
+        """`x` without the elements that its blocks have beyond its end."""
         return apply("lax.slice_in_dim", x, ZERO_NODE, self._extent(part.size), axis=integer(d))
 
     def _block(self, part: Region) -> Affine:
@@ -267,7 +267,7 @@ class MeshSource:
         self.device.give(names[0] if len(names) == 1 else tuple_of(names))
 
     def _run(self, given: Sequence[tuple[Key, str]], f: Function) -> None:
-        """The call of the function on the devices, and its results without what they were padded with."""
+        """The call of the function on the devices, and its results without their padding."""
         names = [name for _, name in given]
         outputs = list(dict.fromkeys(self.results))
         self.outer.blank()

@@ -207,7 +207,7 @@ def _number(node: Number) -> str:
 @dataclass(frozen=True)
 class _Template:
     """How tightly the source of a scalar function binds, which arguments need no parentheses, the names that it reads,
-    and if it is one call of its arguments in order, of what."""
+    and the function that it calls if it is one call of its arguments in order."""
 
     level: int
     bare: tuple[bool, ...]

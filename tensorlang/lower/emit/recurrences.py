@@ -191,7 +191,7 @@ class Recurrent:
         last = self._names.fresh_global("last")
         arrays: dict[Given, Node] = {}
         if keeps:
-            # what is stored besides has a run of its own
+            # values that are stored, too, take a run of their own
             kept = self._names.fresh_global("kept")
             size = self._integers.node(turn.size)
             self._body.unpack([last, kept], apply("_keep", Text(self._store), Name(step), first, size, DTYPE))
@@ -292,13 +292,13 @@ class Recurrent:
                 group, place, _ = self._kept[v]
                 groups.setdefault(group, {})[place] = v
         lengths = {self._kept[v][0]: self._kept[v][2] for v in turn.reads if v in self._kept}
-        # windows of what is read, by name
+        # windows of the sequences that are read, by name
         spelled = {v: self._names.fresh_local(v.name) for v in turn.reads}
         start, length, given, each = (self._names.fresh_local(name) for name in ("start", "length", "read", "each"))
         windows, again = self._names.fresh_local("windows"), self._names.fresh_local("again")
 
         def taken_apart() -> Block:
-            """The windows by name: of what is stored, and of what is computed again."""
+            """The windows by name: those of stored sequences, and of those computed again."""
             body = Block()
             if spelled:
                 body.unpack([windows, again], Name(given))

@@ -121,7 +121,7 @@ class _Writer:
                 self.block(body, statements, on)
         for out, a, b in zip(s.outs, s.thens, s.otherwises, strict=True):
             if out in self.dims:
-                # the trips of the other side are none, and what it has stored is not read
+                # the other side makes no trips, and what it has stored is not read
                 body.assign(out, _value(a if isinstance(a, str) else b))
             else:
                 body.assign(out, apply("where", test, _value(a), _value(b)))

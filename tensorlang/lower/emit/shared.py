@@ -1,4 +1,4 @@
-"""Scalar functions whose code computes several at once: one call for all that are asked for at the same arguments.
+"""Scalar functions whose code computes several at once: one call for all that are needed at the same arguments.
 
 y = f(a, x) ; d = f_by_a(a, x, y)   ->   f_1 = _f_with_derivatives(a, x) ; y = f_1[0] ; d = f_1[1]
 """

@@ -225,7 +225,7 @@ def if_ragged(mask: Node) -> Node:
 
 
 def spread(v: Value, axes: Axes) -> Node:
-    """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
+    """Places as one of the indices of an array that is read over `axes`: a number, or an array with that many axes."""
     v = ordered(v, axes)
     if not v.axes or v.axes == axes:
         return v.node

@@ -27,7 +27,7 @@ from tensorlang.recursion import Deep, call, run
 
 _LONGEST = 60
 IDENTITY: dict[int, Node] = {0: Number(Fraction(0)), 1: Negative(Name("jnp.inf")), -1: Name("jnp.inf")}
-"""What a sum, a greatest and a least value begin with."""
+"""The initial values of a sum, a greatest and a least value."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Made:
 
 
 class MosaicBody(GpuBody):
-    """The function that is each program: `written`, for what `tiles` it reads."""
+    """The function that is each program: `written`, with the `tiles` that it reads."""
 
     _values: MosaicValues
     _test = "_in_some_place"

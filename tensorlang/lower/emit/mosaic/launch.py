@@ -195,7 +195,7 @@ class MosaicKernel:
         return apply("jax.ShapeDtypeStruct", tuple_of(lengths), self._kind(output))
 
     def _cut(self, output: Output, axes: Axes, k: int) -> Node:
-        """An output without what is beyond its ends, its axes in order."""
+        """An output cut to its extents, with its axes in order."""
         extents = shape(output.var.type)[0]
         order = self._order(output, axes)
         parts = [

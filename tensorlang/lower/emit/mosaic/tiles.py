@@ -56,7 +56,7 @@ class Tiles:
         self.moving: dict[tuple[Array, tuple[Affine, ...], Axes], Tile] = {}
 
     def axes(self, at: Sequence[Affine]) -> Axes:
-        """The axes of what is read at these places, in order."""
+        """The axes of an array that is read at these places, in order."""
         found: list[Index] = []
         for a in at:
             along = [i for i in a.indices if not self._axes[i].is_number]
@@ -72,7 +72,7 @@ class Tiles:
         return tuple(found)
 
     def is_in_loop(self, at: Iterable[Affine]) -> bool:
-        """Whether the places are those of a loop's index."""
+        """Whether the places depend on the index of a loop."""
         return any(self._axes[i].role is Role.UNROLLED for a in at for i in a.indices)
 
     def is_aligned(self, at: Iterable[Affine]) -> bool:
@@ -104,7 +104,7 @@ class Tiles:
     def _box(
         self, array: Array, at: tuple[Affine, ...], axes: Axes, numbers: Mapping[Atom, Node]
     ) -> tuple[str, tuple[Node | None, ...], tuple[Node, ...]]:
-        """What a box is cut from, its extents, None for a single place, and where it begins."""
+        """The source of a box, its extents, None for a single place, and where it begins."""
         naming = self._naming
         found = [dimension(a, self._axes) for a in at]
         order = [k for k, d in enumerate(found) if d.axis is None]

@@ -191,7 +191,7 @@ class MosaicValues(GpuValues):
         return conjunction(substitute(q, {i: atom_affine(t) for i, t in twins[q].items()}) for q in twins)
 
     def tested(self, mask: Expr, scope: GpuScope) -> Value:
-        """A mask of which it matters whether it holds somewhere in a tile."""
+        """A mask that is only tested for whether it holds somewhere in a tile."""
         return super().tested(self._apart(mask), scope)
 
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:

@@ -2,8 +2,8 @@
 
 The grid goes over the tiles of PARALLEL axes, then over those of REDUCED ones, in order; where tiles are ruled out it
 goes over a table of those that are visited, which is fetched before (`PrefetchScalarGridSpec`) and read by the index
-maps. Blocks are fetched ahead by Pallas. What is accumulated stays in VMEM, in float32, until an output's last tile.
-Arrays are filled up with zeros to whole tiles; of the results, what is beyond their ends is not written.
+maps. Blocks are fetched ahead by Pallas. Accumulators stay in VMEM, in float32, until an output's last tile. Arrays are
+filled up with zeros to whole tiles; results are not written beyond their ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Recurrences as Pallas code for TPUs.
 
-The last dimension of the grid is the time, in blocks of several steps, which are a loop. The states, and what a step
-reads of its own results at other places, are in scratch memory (VMEM; single numbers in SMEM). Arrays that are the
-same at all times are fetched once, slices of sequences and what is stored of each step in blocks, by Pallas.
+The last dimension of the grid is the time, in blocks of several steps, which are a loop. The states, and results of a
+step that it reads itself at other places, are in scratch memory (VMEM; single numbers in SMEM). Arrays that are the
+same at all times are fetched once; slices of sequences, and what is stored of each step, come and go in blocks, by
+Pallas.
 
     def kernel(A_ref, x_ref, first_ref, each_ref, last_ref, state_ref):
         at the first block: state := first

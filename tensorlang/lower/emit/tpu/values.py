@@ -46,7 +46,7 @@ from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call
 
 LOWEST, HIGHEST = Number(Fraction(-3 * 10**38), True), Number(Fraction(3 * 10**38), True)
-"""What is less, and greater, than any number of a program."""
+"""Numbers that are less, and greater, than any number of a program."""
 _LONG = 60
 
 
@@ -127,7 +127,7 @@ class TpuValues:
         return replace(v, node=_wide(v.node))
 
     def read(self, e: Expr | Related | Lookup) -> Value:
-        """What a block holds, as it is stored."""
+        """The elements of a block, as they are stored."""
         key: object = (variable(e), tuple(places(e))) if isinstance(e, Var | Access) else e
         found, name = self._operands[key]
         index: list[Node] = []

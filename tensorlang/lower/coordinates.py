@@ -102,7 +102,7 @@ def _made(value: Any) -> Coordinates | jax.Array | None:
 
 
 def _few_points(value: Any) -> Arrays | None:
-    """The coordinates of what is not zero, in lexicographic order, unless a mask is better."""
+    """The coordinates of the elements that are not zero, in lexicographic order, unless a mask is better."""
     if hasattr(value, "tocoo"):
         columns = _sparse_points(value)
         return columns if len(columns[0]) * CELLS_PER_POINT <= prod(value.shape) else None
@@ -121,7 +121,7 @@ def _coordinates(coo: Any) -> Arrays:
 
 
 def _sparse_points(value: Any) -> Arrays:
-    """The coordinates of what is not zero in a sparse matrix, in lexicographic order."""
+    """The coordinates of the elements of a sparse matrix that are not zero, in lexicographic order."""
     coo = value.tocoo(copy=True)
     coo.sum_duplicates()
     stored = coo.data != 0

@@ -397,7 +397,7 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
 
 
 _PACKAGES = frozenset({"jax", "numpy"})
-"""What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
+"""The packages that generated code may import. NumPy's own methods import parts of it in the name of their caller."""
 _REGISTRY = "tensorlang.language.routines"
 """Where generated code finds the functions that users have declared."""
 

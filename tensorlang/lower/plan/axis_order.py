@@ -4,7 +4,6 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
-A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
 The few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. Index arrays with a short last axis,
 k[i, l], are assembled from their columns, too, and read by column.
 """

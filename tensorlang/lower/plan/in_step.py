@@ -61,8 +61,8 @@ from tensorlang.simplify.supports import common, telling
 
 
 class Part(NamedTuple):
-    """What is read in place of a factor. It lacks the axes `gone` of that, and has `further` ones after the first;
-    those that are new and summed over are in `summed`. `where` it is read it equals the factor."""
+    """A statement that is read in place of a factor. It lacks the factor's axes `gone`, and has `further` axes after
+    its first one; `summed` has those that are new and summed over, and `where` says where it equals the factor."""
 
     statement: Statement
     gone: Collection[int]

@@ -8,6 +8,8 @@ At places that data choose, where the element is cheap:
 The sum alone would be fused with t; because of the gather XLA would store all of t. The exception is a t made of
 several arrays of its own shape, one of them computed: then an element of t is gathered, rather than one of each.
 
+Also at places that mix indices, where each element is read only once, so that nothing is computed twice:
+
     let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
                                              ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
 

@@ -169,9 +169,9 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
 
 
 def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
-    """Those conditions on the time under which the step `s` reads states without which these are always 0.
+    """For states read in the step `s` under conditions on the time: the conditions that hold wherever the state is not 0.
 
-    By induction: conditions that don't hold at first, or that a step doesn't preserve, are dropped until all others do.
+    By induction: conditions that fail at first, or that a step does not preserve, are dropped until nothing changes.
     """
     step = loop.step
     now = Lookup(step.time, ())

@@ -4,8 +4,8 @@
     .. H.l[t, g] ..                                                       .. S[t, g - 1] + S[t, g + 1] - 2 * S[t, g] ..
 
 where S, the states before each step, is as large as l, and l is read at all times, and by no other recurrence. A step
-has its state in memory anyway, whereas a value that a step both stores and reads XLA computes twice, and it
-materialises what that reads in several places: the gradient of a wave equation waits for these arrays.
+has its state in memory anyway, whereas XLA computes twice a value that a step both stores and reads, and materialises
+what that value reads in several places: the gradient of a wave equation waits for these arrays.
 """
 
 from __future__ import annotations

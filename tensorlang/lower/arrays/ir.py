@@ -331,7 +331,7 @@ class When(Statement):
 
 @dataclass(frozen=True)
 class Return(Statement):
-    """The end of a function, and its result."""
+    """The value that a function returns."""
 
     value: Node
 

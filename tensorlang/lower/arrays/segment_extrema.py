@@ -1,4 +1,4 @@
-"""Extrema over points that data give: each over a segment, where no box is searched.
+"""Extrema over points that data give: each over a segment, rather than a search of a box.
 
 gen i. max j where R(i, j) and p. e   =   the greatest of [i := R0[q], j := R1[q]] e, for each i over its points q
 gen i. max j where y[j] = i and p. e  =   the greatest of [i := y[j]] e, for each i over the j whose y[j] it is

@@ -29,7 +29,7 @@ MOST_PARTS = 6
 def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
     """The conditions in `parts` that known facts about data leave open: elements of index arrays are in their range,
     and a relation holds at its points. Where the range of an index array is empty, `parts` that compare its elements
-    are false: that it is not is added as a condition."""
+    are false: conditions that it is not empty are added."""
     left = [q for q in parts if not _is_certain(ctx, q)]
     for q in parts:
         if not isinstance(q, Or):

@@ -136,8 +136,7 @@ def _total_or_zero(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
 
 
 def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
-    """`v`, but in strict code 0 if a range of `over` is empty: then factors without these indices don't count
-    either."""
+    """`v`, but in strict code 0 if a range of `over` is empty: then the other factors don't count either."""
     extents = [inner.domain[s].extent for s in over] if ctx.strict else []
     several = dict.fromkeys(n for n in extents if not ctx.integers.is_nonnegative(n - 1))
     tests: list[Node] = [Infix(ctx.integers.node(n), ">", integer(0)) for n in several]

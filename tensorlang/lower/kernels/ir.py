@@ -235,7 +235,7 @@ class Recurrence:
 class Plain:
     """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`.
 
-    If it is `by` another function, such as `lax.scan`, it is the step of a recurrence, of which that makes the outputs.
+    If it is `by` another function, such as `lax.scan`, it is the step of a recurrence; that function makes the outputs.
     """
 
     function: Function

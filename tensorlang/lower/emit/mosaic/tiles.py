@@ -25,7 +25,7 @@ from tensorlang.lower.kernels.operands import Array, Dimension, dimension
 from tensorlang.lower.kernels.roles import Unfit
 
 _ALIGNED = 64
-"""The number of elements of which rows have a multiple: to be copied in boxes they need a multiple of 16 bytes."""
+"""Rows have a multiple of this many elements: they need a multiple of 16 bytes to be copied in boxes."""
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,8 @@ def _renamed(conditions: Iterable[Predicate], values: Mapping[Atom, Affine]) -> 
 
 @dataclass
 class Required:
-    """Conditions without which expressions are zero. `read` gives those of a variable or its elements; `ranges` are
-    those of the indices bound outside."""
+    """Conditions without which expressions are zero. `read` gives those of a variable or its elements; `ranges` has the
+    sizes of indices bound outside."""
 
     read: Callable[[Expr], Conditions]
     ranges: dict[Index, Affine] = field(default_factory=dict)

@@ -195,7 +195,7 @@ class _Supports:
 
     def _of_terms(self, e: Expr) -> Deep[_Parts]:
         """Conditions without which all terms of a sum are 0, or none is added there, even if factors are infinite:
-        those multiply only what brackets leave."""
+        factors multiply only what brackets leave."""
         binders: list[tuple[Index, Affine]] = []
         while isinstance(e, Sum):
             binders.append((e.index, e.size))

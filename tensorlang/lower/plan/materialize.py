@@ -86,8 +86,8 @@ class _Element:
 def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = False) -> frozenset[Var]:
     """The variables whose arrays are to be stored, not computed anew for each reader; `f` may be a recurrence's step.
 
-    Variables in `on_points` are held at the points of a relation. Those that are sums there are stored, too, or they
-    would be fused with what reads them.
+    Variables in `on_points` are held at the points of a relation. Sums among them are stored, too: otherwise they
+    would be fused with their readers.
     """
     worth = _WORTH_IN_STEPS if in_step else _WORTH
     given, body = bindings(f.body)
@@ -225,7 +225,7 @@ def _at_each_element(e: Expr) -> Iterator[Expr]:
 
 
 def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]], made_of_sums: Collection[Var]) -> None:
-    """Add to `times` each time that `e`, computed at each of those of `readers`, computes a variable that it reads."""
+    """Add to `times` when `e`, computed at the times of its `readers`, computes the variables that it reads."""
     own = []
     while isinstance(e, Gen):
         own.append(atom_affine(e.index))

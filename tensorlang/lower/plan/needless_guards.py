@@ -79,7 +79,7 @@ def _guarded_extremum(e: Expr) -> tuple[_Binders, Extremum] | None:
 
 
 def _read_elsewhere(e: Expr, extrema: _Extrema) -> set[Var]:
-    """Those of `extrema` that `e` reads where there may be nothing to compare."""
+    """Those `extrema` of which `e` reads elements that may have nothing to compare."""
     found: set[Var] = set()
     seen: set[tuple[Expr, _Binders]] = set()
     stack: list[tuple[Expr, _Binders]] = [(e, ())]

@@ -73,7 +73,7 @@ Supports = tuple[Predicate, ...]
 
 
 def without_needless_masks(s: SSA) -> tuple[SSA, dict[Loop, Supports]]:
-    """`s`, whose recurrences test the time only where that matters to finite numbers, and supports of those changed."""
+    """`s`, its recurrences testing the time only where finite numbers depend on it, and supports of changed ones."""
     finite = finite_ones(s.statements)
     loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
     found = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not None}
@@ -169,7 +169,7 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
 
 
 def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
-    """For states read in the step `s` under conditions on the time: the conditions that hold wherever the state is not 0.
+    """For states read in the step `s` under conditions on the time: conditions that hold wherever the state is not 0.
 
     By induction: conditions that fail at first, or that a step does not preserve, are dropped until nothing changes.
     """
@@ -252,7 +252,7 @@ def _under(x: Map | Contraction, p: Predicate) -> Map | Contraction:
 def _of_whole(
     x: Contraction, whole: Mapping[Statement, Statement], time: IndexArray, supports: Mapping[Statement, Predicate]
 ) -> Contraction:
-    """`x`, reading factors unmasked, one after the other, where the masks hide only what is zero in `x` anyway."""
+    """`x` with factors read without their masks, one after the other, where these hide only terms that are 0 anyway."""
     for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True)):
         if y not in whole:
             continue

@@ -39,7 +39,7 @@ class Triangle:
     own: tuple[Index, ...]
     terms: tuple[Term, ...]
     read: frozenset[Var]
-    """Other triangles of which it is made."""
+    """Other triangles that it is made of."""
 
 
 def multiplied_out(

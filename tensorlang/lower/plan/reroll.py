@@ -255,9 +255,9 @@ Hole = Callable[[Fraction | int], Expr | Affine | None]
 
 
 def _mapped(e: Expr, hole: Hole) -> Expr:
-    """`e`, a small expression, each of its constants replaced by what `hole` returns for it; None stands for 0.
+    """The small expression `e`, with each constant replaced by the result of `hole` for it; None stands for 0.
 
-    The constants are numbers, and those of places and predicates without indices, and of equalities of a single index
+    Constants are numbers, and those of places and predicates without indices, and of equalities of a single index
     with coefficient 1. Bound indices are named by their depth.
     """
     return _mapped_in(e, hole, {})

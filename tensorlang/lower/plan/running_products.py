@@ -196,7 +196,7 @@ def _on_line(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
 
 
 def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict: bool) -> Expr | None:
-    """The sum `site` of products with triangles or sums, as sums of what these are made of; None if impossible."""
+    """The sum `site` of products with triangles or sums, with their terms in place of these; None if impossible."""
     loops: list[Binder] = []
     parts: list[Predicate] = []
     e = site

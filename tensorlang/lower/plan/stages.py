@@ -21,10 +21,10 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What is computed from the states in a window of times: `function` returns `sums` over them, then `rows` for each.
+    """Computations from the states in a window of times: `function` returns `sums` over them, then `rows` for each.
 
     `along` has the axis of each row that is the time. The parameters are variables of the program, `start`, the first
-    time of the window, and the `windows`, each under the sequence that it is of.
+    time of the window, and the `windows`, by their sequences.
     """
 
     function: Function
@@ -39,7 +39,7 @@ class Rest:
 class Turn:
     """A recurrence of `size` steps: `step` is a program of `frees`, `local`, the states, and the time.
 
-    The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` has the variables
+    The states begin as `inits`. `carried` are the places of states that steps or folds read; `gives` has the variables
     that are made, each with the place of a state and whether it is its fold, scan, prescan or states. Steps read the
     element of each of the sequences `local` at their own time, which runs backwards if `turned`. Only `stored` ones of
     the states over the time are read outside of windows. With `until`, the step has a further value: 1 if all states
@@ -70,7 +70,7 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Called:
-    """Calls of a `routine` on `arguments`. Those that are `mapped` have `batch` axes more, and so has the value.
+    """Calls of a `routine` on `arguments`, of which the `mapped` ones have `batch` further axes, as has the value.
     `gives` has the variables, each with the place of its array in that value."""
 
     routine: Routine

@@ -67,7 +67,7 @@ def is_diagonal(q: Predicate) -> bool:
 
 
 def of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:
-    """Those of `ties` that are not conditions of one index alone."""
+    """Those of `ties` that involve more than one index."""
     return [q for q in ties if sum(isinstance(i, Index) for i in free_atoms(q)) > 1]
 
 

@@ -26,7 +26,7 @@ from tensorlang.sets.isl import implies
 def end_of(step: Step) -> Statement | None:
     """1 where all states stay the same from then on, and else 0; None if no predicate shows that they will.
 
-    That is a predicate on the states, not on the time, under which each output is just the state.
+    It must be a predicate on the states, not on the time, under which each output equals its state.
     """
     own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
     made = {x.array: x for x in step.choices if isinstance(x, Defining)}

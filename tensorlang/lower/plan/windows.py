@@ -319,7 +319,7 @@ class _Windows:
     # windows
 
     def _windows_of(self, *xs: Statement) -> None:
-        """Make the windows of what these read, operands first."""
+        """Make the windows of `xs` and of all that they read, operands first."""
         wanted: set[Statement] = set()
         stack = list(xs)
         while stack:

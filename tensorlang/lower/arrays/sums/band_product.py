@@ -143,7 +143,7 @@ def _in_blocks(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
 
 
 def _axes(c: Summation, found: _Product) -> tuple[Axes, Axes, Axes]:
-    """The axes of the result that both sides share, those of x, and those of y alone, without the mixed indices."""
+    """The axes of the result other than the mixed indices: those that both sides share, of x alone, and of y alone."""
     x, y = found.x.uses, found.y.uses
     kept = [k for k in c.scope.domain if k not in (found.pair.i, found.pair.j)]
     return (

@@ -39,8 +39,8 @@ def groups(c: Summation) -> Iterator[Group]:
 
 
 def sides(c: Summation, a: Affine) -> tuple[Index, Affine, Affine] | None:
-    """The only index on which the summed part of `a` depends, that part, and the rest of `a`, where `a` depends on axes
-    of the result; None if it is of no such form."""
+    """The only index on which the summed part of `a` depends, that part, and the rest of `a`, which depends on axes of
+    the result; None if `a` is of another form."""
     if not c.scope.axes(a) or not c.scope.loops.keys().isdisjoint(a.free):
         return None
     inside = [x for x in a.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]

@@ -136,7 +136,7 @@ def solved(difference: Affine, i: Index) -> Affine:
 
 
 def bounded_index(scope: Scope, domain: Mapping[Index, Range], q: Predicate) -> tuple[Index, Affine] | None:
-    """The only axis that occurs in `q`, and the value that `q` says is not negative, if it is such a comparison."""
+    """If `q` says that a value is not negative: the only axis that occurs in the value, and the value."""
     if not isinstance(q, NonNegative) or not scope.is_static(q.value):
         return None
     axes = [i for i in domain if q.value.coefficient(i)]

@@ -70,7 +70,7 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
 def alone(ctx: Context, scope: Scope, e: Expr) -> Deep[Value | None]:
     """The array of `e` as one piece among zeros, if it is at one place of its first axis; None if it is not.
 
-    That writes it in one go, but is not fused with what reads it: it is for arrays that are stored.
+    This writes the array in one go, but is not fused with its readers: it is for arrays that are stored.
     """
     if not isinstance(e, Bracket):
         return None

@@ -123,8 +123,8 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
-    """Whether `a` costs less than `b`, of the same sizes: operations or bytes of `b` outgrow those of `a`, but none of
-    `a` those of `b`, or only where not all sizes grow together. Where neither outgrows the other, as where sizes are
+    """Whether `a` costs less than `b`, of the same sizes: operations or bytes of `b` outgrow those of `a`, and not the
+    other way round, or only where not all sizes grow together. Where neither outgrows the other, as where sizes are
     numbers, whether `b` takes several times as many. False if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:

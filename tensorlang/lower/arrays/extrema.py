@@ -166,7 +166,7 @@ def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
 
 
 def _as_sum(c: Extreme) -> Summation:
-    """The sum of what is compared."""
+    """The sum of the values that are compared."""
     r, p = c.left
     return Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body)
 

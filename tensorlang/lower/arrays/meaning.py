@@ -1,7 +1,7 @@
 """What the operations of array programs and the parts of the library mean, in NumPy: plainly, in double precision.
 
-It shares no code with what runs, which chooses by sizes among fast ways to compute the same. `meaning_work` has the
-additions, multiplications and comparisons that an operation takes.
+It shares no code with the operations that run, which choose by sizes among fast ways to compute the same.
+`meaning_work` has the additions, multiplications and comparisons that an operation takes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The meaning, in NumPy, of the operations on greatest and least values, and on the first places of these.
 
-They go over axes and ranges, groups, and places. As `meaning`, to which this belongs, it shares no code with what runs.
+They go over axes and ranges, groups, and places. Like `meaning`, to which it belongs, this module shares no code with
+the operations that run.
 """
 
 from __future__ import annotations

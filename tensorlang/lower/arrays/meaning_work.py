@@ -13,7 +13,7 @@ from tensorlang.lower.arrays.meaning_of_extrema import Array
 
 
 def _sum_in_chunks_work(q: Array, k: Array, v: Array | None, axis: int, *_: bool) -> int:
-    """As for the sums in the model: a product for each element of a chunk, and for each of what comes before it."""
+    """As for the sums in the model: products with each element of a chunk, and with each of the sum of those before."""
     rows = q.shape[: axis + 1]
     d, e = prod(q.shape[axis + 1 :]), 1 if v is None else prod(v.shape[axis + 1 :])
     size = min(rows[-1], max(64, 2 * d * e // (d + e))) if d + e else 0

@@ -109,8 +109,8 @@ def _covered(ctx: Context, inner: Scope, binders: Mapping[Index, Affine], p: Pre
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
-    """`p`, with what is asked about replaced by what it is equal to: exists k. a[k] = i and y[i] = b[k] only asks about
-    i, since y[i] is y[a[k]]."""
+    """`p`, with the values that it asks about replaced by data that they equal: exists k. a[k] = i and y[i] = b[k] only
+    asks about i, since y[i] is y[a[k]]."""
     parts = list(conjuncts(p))
     for own in range(len(parts)):
         q = parts[own]
@@ -138,7 +138,7 @@ def _asks_itself(p: Predicate, binders: Mapping[Index, Affine]) -> bool:
 
 
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
-    """What `p` binds, with what inner quantifiers bind for the same points of data; and the predicate under these.
+    """The indices that `p` and inner quantifiers over the same points of data bind; and the predicate under these.
 
     An inner quantifier whose data are only compared with others, as in exists k. a[k] = i and exists l. b[l] = a[k],
     stays as it is, unless it also involves indices from outside: exists l. b[l] = i and c[l] = a[k].

@@ -1,9 +1,9 @@
 """Kernels from statements: each is drafted alone, and joins a kernel before it that goes over the same tiles.
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
-tile, what the kernel makes, or both read something in common. Accumulators may only be read after the last tile; except
-for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are accumulated along
-with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile, what the kernel makes, or both read something in common. Accumulators may only be read after the last tile, except
+for the maximum m of elements a, in sums of exp(a - m) * .. over these. Such sums are accumulated along with m, and
+multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def _accumulator(
 
 
 def _tests(acc: Accumulator, head: Expr, body: Expr, group: _Group) -> tuple[Expr, ...]:
-    """The masks that must hold somewhere in a tile for it to count: those of what is summed, and those around all reads
-    of the sum in `body`."""
+    """The masks that must hold somewhere in a tile for it to count: those of the summed terms, and those around all
+    reads of the sum in `body`."""
     assert isinstance(head, Sum | Extremum)
     r = reduction(head)
     if acc.shift is not None or not is_large(r):
@@ -346,9 +346,9 @@ def _is_shift(m: Var, factors: Sequence[Expr], pred: Predicate, group: _Group) -
 
 
 def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output]) -> Expr:
-    """`e` with these `values` in place of expressions, and with what is `made` in place of reads of it at its own axes.
+    """`e` with `values` in place of expressions, and outputs in `made` in place of reads of them at their own axes.
 
-    Raises `Unfit` if it is read elsewhere.
+    Raises `Unfit` if they are read elsewhere.
     """
 
     def given(old: Expr) -> Expr | None:

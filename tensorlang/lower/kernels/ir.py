@@ -153,7 +153,7 @@ class Kernel:
         return tuple(axis for axis in self.axes if axis.role is role)
 
     def formulas(self) -> Iterator[str]:
-        """What it accumulates, then what it stores, a line for each."""
+        """A line for each accumulator, then one for each output."""
         for acc in self.accumulators:
             guard = f"[{predicate_text(acc.pred)}] " if acc.pred is not TRUE else ""
             moved = f", scaled as {acc.shift.name} grows" if acc.shift is not None else ""
@@ -214,7 +214,7 @@ class Recurrence:
     turned: bool
 
     def formulas(self) -> Iterator[str]:
-        """What it does, a line for each part of a step."""
+        """A line for each part of a step."""
         for s in self.slices:
             at = ", ".join(":" if k != s.axis else str(s.at) for k in range(len(shape(s.array.type)[0])))
             yield f"{s.var.name} is {s.array.name}[{at}]"

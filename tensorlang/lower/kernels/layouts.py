@@ -2,7 +2,7 @@
 
 A matrix lies in pieces of 8 rows by `swizzle` bytes, one after the other. In row r of a piece, the 16 bytes with number
 c are stored in the place of number c xor r, so that neither rows nor columns collide in one bank. A vector has no
-pieces, nor has a matrix that is copied from where no piece begins, as windows may be.
+pieces, and neither has a matrix copied from a place where no piece begins, as a window may be.
 
     pieces      a row is a whole number of pieces long, and so are all rows
     factors     of products of matrices lie in pieces, and what is transposed has elements of 2 bytes

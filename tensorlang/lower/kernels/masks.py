@@ -70,10 +70,10 @@ BELOW = _function("below", "jnp.where({0}, {1}, jnp.inf)", lambda m, e: np.where
 """The operand of a greatest, or least, value: e where the mask holds, else a value that is never chosen."""
 
 CHOICES = {KEPT: 0, ABOVE: 1, BELOW: -1}
-"""The functions that choose by a mask, with the sign of what they choose for: 0 for a sum, 1 and -1 for extrema."""
+"""The functions that choose by a mask, with the reduction they are for: 0 a sum, 1 a maximum, -1 a minimum."""
 
 FUNCTIONS = frozenset({*_COMPARISONS.values(), _BOTH, _EITHER, _NOT, _HOLDS, KEPT, ABOVE, BELOW})
-"""All that masks are made of, and made into."""
+"""All functions that make masks or choose by them."""
 
 
 @dataclass(frozen=True)

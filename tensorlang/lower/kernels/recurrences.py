@@ -170,8 +170,8 @@ def _has_quantifier(p: object) -> bool:
 
 
 class _Classes:
-    """Axes of arrays and indices of statements, in classes of those that are one axis; `None` is in the class of those
-    that can't be the axis of examples."""
+    """Axes of arrays and indices of statements, in classes that stand for one axis each; whatever is in the class of
+    `None` can't be the axis of examples."""
 
     def __init__(self) -> None:
         self._of: dict[object, object] = {}

@@ -188,7 +188,7 @@ def is_large(r: Reduction) -> bool:
 
 
 def _is_column(head: Expr) -> bool:
-    """Whether the reduction goes along another dimension than the last one of what it reads."""
+    """Whether the reduction goes along another dimension of an array that it reads than the last one."""
     summed = set(_reduction(head).indices)
     return any(not summed.isdisjoint(a.indices) for _, places in reads(head) for a in places[:-1])
 

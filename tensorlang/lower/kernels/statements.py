@@ -5,9 +5,9 @@
     let z = gen i:n. sum j:n. p[i, j] in                                   is stored
     let r = gen i:n. recip(z[i]) in                                        is inlined where it is read: no sum
 
-What has no sum is inlined. So is a sum whose array would be larger than every parameter and result: computed tile by
-tile, it is never in memory. And so is what is stored along a slant, as simplification stores a band, if each element is
-read once: sums over the band's width become sums over the columns that are read.
+Arrays without a sum are inlined. So is a sum whose array would be larger than every parameter and result: computed
+tile by tile, it is never in memory. And so is an array stored along a slant, as simplification stores a band, if each
+element is read once: sums over the band's width become sums over the columns that are read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Memory:
     shapes: tuple[tuple[Affine, ...], ...]
 
     def holds(self, extents: Iterable[Affine]) -> bool:
-        """Whether an array of these extents is at most as large as one of those, up to a constant factor.
+        """Whether an array of these extents is at most as large as one of `shapes`, up to a constant factor.
 
         Each extent that is no number is matched with one that is at least as long, again up to a constant.
         """
@@ -206,7 +206,7 @@ def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Re
 
 
 class _Reader:
-    """Rewrites expressions, with parts of parameters as variables, and with what is not stored inlined."""
+    """Rewrites expressions: parts of parameters become variables, and arrays that are not stored are inlined."""
 
     def __init__(self, parts: Mapping[Key, Var]) -> None:
         self._parts = parts

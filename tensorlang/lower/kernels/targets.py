@@ -116,7 +116,7 @@ def _unfit_over_time_for_gpus(r: Recurrence) -> str | None:
 def _cut_for_gpus(kernel: Kernel, lengths: Mapping[Role, int]) -> Kernel:
     """`kernel` with more axes cut into tiles, since on GPUs values may have any axes, and be read at any places.
 
-    Those are axes of outputs and accumulators over which nothing is summed; and if all tiles are visited, axes over
+    These are axes of outputs and accumulators over which nothing is summed and, if all tiles are visited, axes over
     which all accumulators sum.
     """
     expressions = expressions_of(kernel)

@@ -130,7 +130,7 @@ class Layouts:
 
 
 def wanted(f: Function, asked: Asked) -> Wanted:
-    """How the arrays of `f` are to be laid out, from what is asked for the indices that make and read them."""
+    """The layouts of the arrays of `f` that follow from those asked for the indices that make and read them."""
     p = program(push_out_gen(eliminate_pairs(let_lift(f))))
     shapes = p.shapes | {s.key: tuple(b.size for b in s.own) for s in p.statements}
     layouts = Layouts(asked, shapes)

@@ -45,7 +45,7 @@ class Collective:
     shape: tuple[Affine, ...]
 
     def at(self, sizes: Mapping[Size, int], _: int) -> Iterator[Sent]:
-        """What is sent at these sizes, those of blocks included."""
+        """What is sent at these sizes, which include those of blocks."""
         elements = _elements(self.shape, sizes)
         yield Sent(self.kind, self.along, self.array, elements, elements * self.item)
 
@@ -56,7 +56,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is needed around the blocks of an array: on device d, `length` elements of axis `dim` from d * step + first.
+    """Elements needed around the blocks of an array: on device d, `length` of them along `dim` from d * step + first.
 
     Each of two neighbours sends the edge of its block. Where more than a neighbour's block is needed, which only sizes
     determine, all blocks are gathered.
@@ -72,7 +72,7 @@ class Exchange:
     step: Affine
 
     def at(self, sizes: Mapping[Size, int], devices: int) -> Iterator[Sent]:
-        """What is sent at these sizes, those of blocks included, by that many devices."""
+        """What is sent at these sizes, which include those of blocks, by that many devices."""
         block = _value(self.shape[self.dim], sizes)
         rest = _elements(self.shape, sizes) // max(block, 1)
         first, length, step = (_value(a, sizes) for a in (self.first, self.length, self.step))
@@ -102,8 +102,8 @@ class Exchange:
 class Collectives:
     """All collectives that a program on a mesh requires, in the order in which it needs them.
 
-    `str` says for each how many bytes every device is given, as a formula of the sizes; `at` what that is. Numbers are
-    taken to be of single precision.
+    `str` says for each how many bytes every device is given, as a formula of the sizes; `at` says it for given sizes.
+    Numbers are taken to be of single precision.
     """
 
     parts: tuple[Collective | Exchange, ...]

@@ -121,7 +121,7 @@ class Distributed(Shown):
 class Partitioned(Lowered):
     """A program as Python that XLA partitions for a mesh: `jax.numpy` between parameters and results that are laid out.
 
-    That is how programs run that have recurrences, numbers of indices, or functions from outside, or choose indices
+    Programs run like this if they have recurrences, numbers of indices, or functions from outside, or choose indices
     that other devices look up. Parameters and results lie as `in_specs` and `out_specs` say; XLA decides where all else
     is computed and what is sent for it, which `tensorlang.measure.collectives.sent_by` reads from the compiled program.
     An axis that can't be cut evenly is whole on every device.

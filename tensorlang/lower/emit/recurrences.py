@@ -284,7 +284,7 @@ class Recurrent:
     def _sweep(
         self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node
     ) -> dict[Given, Node]:
-        """Run it window by window of its times, with what is computed of each; return arrays as `_run` does."""
+        """Run it by windows of its times, with the computations of each window; return arrays as `_run` does."""
         whole = [v for v in turn.reads if v not in self._kept]
         groups: dict[str, dict[int, Var]] = {}
         for v in turn.reads:
@@ -298,7 +298,7 @@ class Recurrent:
         windows, again = self._names.fresh_local("windows"), self._names.fresh_local("again")
 
         def taken_apart() -> Block:
-            """The windows by name: those of stored sequences, and of those computed again."""
+            """The windows by name: of stored sequences, and of sequences computed again."""
             body = Block()
             if spelled:
                 body.unpack([windows, again], Name(given))

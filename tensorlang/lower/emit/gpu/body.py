@@ -4,7 +4,7 @@
         places of the tile, and what doesn't change from one reduced tile to the next
         def step(number, carry, masked): ..     takes in one reduced tile; masks are left out unless `masked`
         loops over the tiles without masks, then over those with
-        what is made of the accumulators, stored
+        outputs are made of the accumulators, and stored
 
 Where a maximum m grows, sums of exp(a - m) are multiplied by exp(old m - new m).
 """

@@ -215,7 +215,7 @@ class GpuRecurrence:
         return Conditional(Name("ragged"), kept, Name(name))
 
     def _store(self, ref: str, first: tuple[Node, ...], indices: Axes, v: Node, scope: GpuScope) -> None:
-        """Put a state where it belongs."""
+        """Store the value `v` of a state at the place `first` and its own `indices`."""
         axes = self._vectors(indices)
         at = [spread(self._values.place(atom_affine(i), scope), axes) for i in indices]
         arguments = [Name(ref), tuple_of([*first, *at]), v]
@@ -226,7 +226,7 @@ class GpuRecurrence:
 
 
 class _StepValues(GpuValues):
-    """The values of one step: the time is `t`, and what is `held` is in registers, by names and axes."""
+    """The values of one step: the time is `t`, and variables in `held` are in registers, with these names and axes."""
 
     def __init__(self, r: Recurrence, naming: GpuNaming) -> None:
         super().__init__(r.step, naming)
@@ -238,7 +238,7 @@ class _StepValues(GpuValues):
         """The axes of all values."""
 
     def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
-        """What is held, the time, or the elements of an array."""
+        """A value that is held, the time, or the elements of an array."""
         if array is self._r.time:
             return Value(Name("t"))
         if isinstance(array, Var) and array in self.held:

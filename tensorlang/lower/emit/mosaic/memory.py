@@ -31,7 +31,7 @@ class SharedMemory:
     """The shared memory of a kernel: `placed` are its tiles, and `least` the bytes that it takes with one stage and
     operands of single precision, where axes of unknown extent that are held from end to end have 64 elements.
 
-    Raises `Unfit` for more than there is, and for what the matrix units don't take.
+    Raises `Unfit` for more than there is, and for factors that the matrix units don't take.
     """
 
     def __init__(self, kernel: Kernel, naming: GpuNaming, body: MosaicBody, units: Units) -> None:

@@ -131,7 +131,7 @@ class TpuBody:
         _when(block, when.last, stored)
 
     def _take_in(self, writer: TpuValues) -> Define:
-        """What is done with each tile, with masks or without."""
+        """The function that takes in a tile, with masks or without."""
         none, masks, each = Block(), Block(), Block()
         scope = TpuScope(each, {}, Flagged(none, TpuScope(masks)))
         for acc in self._kernel.accumulators:
@@ -164,7 +164,7 @@ class TpuBody:
             self._put(acc, Value(Infix(kept.node, "+", aligned(v, old.axes).node), old.axes), scope)
 
     def _tested(self, acc: Accumulator, writer: TpuValues, scope: TpuScope) -> TpuScope:
-        """The scope for what an accumulator takes in: this one, or that of a block that runs if its tests succeed."""
+        """The scope in which an accumulator takes in values: this one, or a block that runs if its tests succeed."""
         if not acc.tests:
             return scope
         found = []

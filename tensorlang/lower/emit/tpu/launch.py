@@ -1,9 +1,9 @@
 """Kernels as Pallas code for TPUs.
 
-The grid goes over the tiles of PARALLEL axes, then over those of REDUCED ones, in order; where tiles are ruled out it
-goes over a table of those that are visited, which is fetched before (`PrefetchScalarGridSpec`) and read by the index
-maps. Blocks are fetched ahead by Pallas. Accumulators stay in VMEM, in float32, until an output's last tile. Arrays are
-filled up with zeros to whole tiles; results are not written beyond their ends.
+The grid goes over the tiles of PARALLEL axes, then over those of REDUCED ones, in order. Where tiles are ruled out, it
+goes over a table of the others, which is prefetched (`PrefetchScalarGridSpec`) and read by the index maps. Pallas
+fetches blocks ahead. Accumulators stay in VMEM, in float32, until an output's last tile. Arrays are padded with zeros
+to whole tiles; results are not written beyond their ends.
 """
 
 from __future__ import annotations

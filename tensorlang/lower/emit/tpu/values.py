@@ -73,7 +73,7 @@ class Flagged:
 
 
 class TpuValues:
-    """Writes values. `operands` are the references to blocks of what is read, `shared` the expressions that get names,
+    """Writes values. `operands` are references to the blocks that are read, `shared` the expressions that get names,
     and `wide` the arrays of float32.
     """
 

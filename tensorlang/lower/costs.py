@@ -59,7 +59,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "joint_sums": Threshold(2**14, "elements", "up to this many, several sums over the same range are one loop"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
-"""All thresholds by name. Those that round differently choose a Fourier transform."""
+"""All thresholds by name. The ways that round differently are Fourier transforms."""
 
 COSTS: dict[str, int] = {name: t.default for name, t in THRESHOLDS.items()}
 """The defaults, by which the functions in `emit/library` go where they are not a copy in generated code."""

@@ -361,7 +361,7 @@ class _Placeholder:
 def _kind(leaf: Any) -> Hashable:
     """What the plan for an argument depends on: shape and dtype, or the value if it may be a size.
 
-    None for what must become an array first.
+    None for an argument that must become an array first.
     """
     if isinstance(leaf, float):
         return float
@@ -460,7 +460,7 @@ _in_range: Kept[int] = Kept()
 
 
 def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> None:
-    """As `check_range`, but once for an array of JAX, which is constant."""
+    """As `check_range`, but only once for each JAX array, since these are immutable."""
     if isinstance(value, jax.core.Tracer):
         return
     size = indices.size.value(sizes)  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ class _Supports:
     memo: dict[Expr, _Parts] = field(default_factory=dict)
 
     def add(self, x: Var, e: Expr, shown: Expr) -> None:
-        """Remember where `x` is 0: where conditions of `e` on data fail, `shown` or not, else where `shown` is."""
+        """Remember where `x` is 0: where conditions of `e` fail if some ask data, else where those of `shown` fail."""
         own: list[Index] = []
         while isinstance(e, Gen) and isinstance(shown, Gen):
             own.append(e.index)

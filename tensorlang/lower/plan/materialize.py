@@ -213,7 +213,7 @@ def _is_small(x: Var) -> bool:
 
 
 def _at_each_element(e: Expr) -> Iterator[Expr]:
-    """The expressions in `e` that are evaluated for each of its elements: what reads a sum is not fused with it."""
+    """The expressions in `e` that are evaluated for each of its elements: readers of a sum are not fused with it."""
     seen, stack = {e}, [e]
     while stack:
         part = stack.pop()

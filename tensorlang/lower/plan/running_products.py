@@ -251,7 +251,7 @@ def _runs(
 
 
 def _told(t: Term, around: Ranges) -> Term:
-    """`t` without conditions that its others imply, or that hold wherever two indices are the same that it equates."""
+    """`t` without conditions that its others imply, or that hold wherever two indices that it equates are the same."""
     parts = t.parts
     for i, j in (q.difference.indices for q in t.parts if isinstance(q, Equal) and is_diagonal(q)):
         same: dict[Atom, Affine] = {i: atom_affine(j)}

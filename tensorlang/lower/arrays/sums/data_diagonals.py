@@ -53,7 +53,7 @@ def _few_values(ctx: Context, c: Summation, of_points: bool = False) -> _Few | W
 
 
 def are_shared(ctx: Context, c: Summation) -> bool:
-    """Whether, over the values, `c` is made of sums that its elements have in common."""
+    """Whether the sum over the values as well as `c`'s indices is made of sums that elements of `c` have in common."""
     found = _few_values(ctx, c)
     return not isinstance(found, WhyNot) and found.way is SHARED_SEGMENTS
 
@@ -65,8 +65,8 @@ def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
 
 
 def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
-    """Differences that tie a summed index to data, or to another index if they are `of_points`, which must not be all
-    pairs: the number of values that two conditions, or the bounds of a read, leave each, and these two."""
+    """Differences that tie a summed index to data, or if `of_points` to another index, unless that is of all pairs. For
+    each: the number of values that two conditions, or the bounds of a read, leave it, and these two."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
     for p, q in (*combinations(said, 2), *_insides(c)):
         last, a = p.value + q.value, p.value
@@ -138,7 +138,7 @@ def _in_its_way(ctx: Context, few: Summation, way: Strategy[Summation] | None) -
 
 
 def _asks_once(c: Summation, q: Predicate) -> bool:
-    """Whether `q` is an existence test of one axis at most, and the same for all terms: it is less work done once."""
+    """Whether `q` is an existence test of at most one axis, the same for all terms: done once, it is less work."""
     return (
         isinstance(q, Exists)
         and c.summed.keys().isdisjoint(free_atoms(q))

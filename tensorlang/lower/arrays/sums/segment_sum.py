@@ -245,7 +245,7 @@ def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str 
 
 
 def _column(a: Affine, points: Axes) -> IndexArray | None:
-    """The index array that `a` reads at the only index of `points`, up to a static integer; None if it is other."""
+    """The index array that `a` reads at the only index of `points`, up to a static integer; None if there is none."""
     lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
     if len(lookups) != 1 or len(points) != 1:
         return None

@@ -59,7 +59,7 @@ def is_enumerable(ctx: Context, scope: Scope, p: Predicate) -> bool:
 
 
 def enumerable(ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Range]) -> Related | None:
-    """The relation in `parts` that determines the most axes and `summed` indices, being all that its arguments have."""
+    """The relation in `parts` that determines the most axes and `summed` indices, and all those in its arguments."""
     found: list[tuple[int, Related]] = []
     for q in parts:
         if isinstance(q, Related) and q.relation in ctx.sparse:

@@ -83,9 +83,9 @@ def _must_select(ctx: Context, c: Summation) -> bool:
 
 
 def _strict(ctx: Context, c: Summation) -> Deep[Value]:
-    """`c` so that what is hidden has no influence, whatever it is.
+    """`c` so that hidden values have no influence, whatever they are.
 
-    The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
+    The fastest ways to compute a sum multiply hidden values by zero, which is wrong where they are nan or inf. But then
     the sum is nan or inf, too, which costs little to detect. Only then is it computed by ways that select.
     """
     v = yield from call(contract(ctx, replace(c, selects=False)))

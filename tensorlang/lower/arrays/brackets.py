@@ -43,7 +43,7 @@ def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
 
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute, summed: bool = True) -> Deep[Value]:
-    """[p] times what `compute` returns in the scope that it is given: the array of `e`, or if `summed` of a sum."""
+    """[p] times the result of `compute` in the scope that it is given: the array of `e`, or of a sum if `summed`."""
     again = lambda inner: guarded(ctx, inner, p, e, compute, summed)
     v: Value | None = yield from call(banded(ctx, scope, p, e, again))
     if v is not None:

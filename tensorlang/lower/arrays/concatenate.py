@@ -53,7 +53,7 @@ class _Term:
 
 
 def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Deep[Value | None]:
-    """The array of `e` as an assembly of pieces; None if its terms do not go together as such.
+    """The array of `e` as an assembly of pieces; None if its terms do not fit together.
 
     The expressions `whole` are not taken apart.
     """
@@ -269,7 +269,7 @@ def _quotient_up(ctx: Context, a: Affine, divisor: int, scope: Scope) -> Affine:
 
 @dataclass(frozen=True)
 class _Stride:
-    """A term that says with its conjunct `q` that i = start + phase + step * place."""
+    """A term whose conjunct `q` says that i = start + phase + step * place."""
 
     term: _Term
     q: Predicate

@@ -2,7 +2,7 @@
 
 Operations and bytes are counted on shapes (`work`) before any code exists, with relations as boolean arrays. Where they
 grow faster with the sizes than the model's count does, inputs and outputs included, lowering has lost the bound of the
-derivative's cost. The model's count is here that for the worst data: relations hold everywhere, and an equality with an
+derivative's cost. Here the model's count is for the worst data: relations hold everywhere, and an equality with an
 element of an index array leaves one choice of an index.
 """
 

@@ -115,7 +115,7 @@ def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
 
 def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
     """The extrema under the parts of a disjunction, each of which leaves few values of the index, or of an axis; if the
-    terms that are compared exclude one another, one for each of these, where it is."""
+    compared terms exclude one another, the extremum of each term under its condition."""
     e = c.e
     if isinstance(e, Choice):
         return WhyNot("which of several values is the first one is not known before they are compared")
@@ -159,7 +159,7 @@ def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) 
 
 
 def _under_its_own(ctx: Context, c: Extreme, compute: Compute) -> Deep[Value]:
-    """An extremum, where those of its conditions hold that don't involve its index; anything elsewhere."""
+    """An extremum where its conditions without its index hold; anything elsewhere."""
     e = c.e
     outer = [q for q in conjuncts(e.pred) if e.index not in free_atoms(q)]
     if not outer:

@@ -34,7 +34,7 @@ class _Window:
     width: Affine
 
     def node(self, ctx: Context, scope: Scope, axes: Axes, size: Affine) -> Tuple:
-        """The argument for it of the library's function, for values with these axes and a result of that size."""
+        """The window as the library's function takes it, for values with these axes and a result of that size."""
         node = ctx.integers.node
         offset = positions(ctx, scope, self.offset, axes)
         return Tuple((integer(self.step), node(self.first), node(size), offset, node(self.width)))
@@ -44,10 +44,9 @@ def select_in_windows(
     ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], Node]
 ) -> Node | None:
     """The values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None unless each of
-    these places is in a window that moves along with an axis of its own, and they vary along no other. Where symbolic
-    windows turn out to be long, the result is that of `scattered`.
+    these places is in a window that moves along with an axis of its own, and they vary along no other.
 
-    Where windows are symbolic and turn out to be long, it is what `scattered` gives.
+    Where symbolic windows turn out to be long, the result is that of `scattered`.
     """
     windows = [_window(inner, a - scope.domain[i].start) for i, a in at.items()]
     found = [w for w in windows if w is not None]

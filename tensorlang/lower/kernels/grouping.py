@@ -109,7 +109,7 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
 
 
 def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
-    """The kernel of `group`, or its statements, if the target can't have the kernel."""
+    """The kernel of `group`, or its statements if the target can't have the kernel."""
     kernel = with_ends(tiling.adapted(_kernel(group, wanted, present)))
     reason = tiling.unfit(kernel)
     if reason is None:
@@ -311,7 +311,7 @@ def _is_known(mask: Expr, acc: Accumulator, group: _Group) -> bool:
 
 
 def _vanishes(factors: Sequence[Expr], i: Index) -> bool:
-    """Whether a product has only elements as factors, and is 0 where `i` is beyond its end, where one is read."""
+    """Whether a product has only elements and constants as factors, one read at `i`: beyond the end of `i` it is 0."""
     simple = all(variable(x) is not None or isinstance(x, Const) for x in factors)
     return simple and any(a is atom_affine(i) for x in factors for a in places(x))
 

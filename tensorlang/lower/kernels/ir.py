@@ -47,7 +47,7 @@ class Role(Enum):
     WHOLE = "whole"
     """It is in the values from end to end."""
     UNROLLED = "unrolled"
-    """It is taken element by element, in the code: the taps of a convolution."""
+    """The code goes over it element by element: the taps of a convolution."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     before    out[i, j] = .. sum j1:m. a[i, j1] ..              one kernel; j is WHOLE
     after     row[i] = sum j1:m. a[i, j1];  out[i, j] = .. row[i] ..
 
-Inner reductions come first, and what has no axis along a row is made together with the last reductions of that.
+Inner reductions come first, and values without an axis along a row are made together with its last reductions.
 Statements over the same tiles become one kernel again (`grouping`): a softmax takes two, as its sum is accumulated
 along with the maximum.
 """

@@ -243,7 +243,7 @@ def _plain(i: Index) -> Affine:
 
 
 def _unrolled(heads: Heads, usable: set[Index], layout: Layout) -> dict[Index, bool]:
-    """For the indices of windows whether they are unrolled (True) or held whole. Raises `Unfit`."""
+    """For each index of a window, whether it is unrolled (True) or held whole. Raises `Unfit`."""
     found: dict[Index, bool] = {}
     for a in layout.windows:
         if len(a.indices) != 2 or a.lookups or not usable.issuperset(a.indices):

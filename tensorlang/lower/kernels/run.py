@@ -166,7 +166,7 @@ class Kernels(Lowered):
         return form.run(*arguments, **told, interpret=bool(kernels) and self._is_interpreted())
 
     def _is_interpreted(self) -> bool:
-        """Whether there is no such accelerator here. Warns of that once, or of the deprecation of what runs kernels."""
+        """Whether there is no such accelerator here. Warns once of that, or of Triton's deprecation if that is used."""
         kind = TARGETS[self.target].platform
         if jax.default_backend() != kind:
             message = f"there is no {kind.upper()} here: Pallas interprets the kernels of {self.target}"

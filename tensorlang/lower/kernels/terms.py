@@ -41,9 +41,9 @@ class Reduction:
 
 
 def reduction(e: Sum | Extremum) -> Reduction:
-    """What `e` reduces, directly nested ones together, brackets of factors in one predicate.
+    """The reduction `e`, together with reductions directly inside it; brackets of factors become one predicate.
 
-    Nested ones over the same index stay apart: the outer one repeats the inner one.
+    Nested reductions over the same index stay apart: the outer one repeats the inner one.
     """
     binders: list[tuple[Index, Affine]] = []
     preds: list[Predicate] = []

@@ -1,8 +1,8 @@
 """Which indices of each statement are mapped, how each array lies on the mesh, and what has to be sent for it.
 
-An index is mapped as the array is to be laid out whose axis it makes, as `sharding` says of its size, or else as the
-axes lie at which it reads. Of several indices of one statement that would be mapped along the same axes only one is:
-that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
+An index is mapped like the axis that it makes if the layout of that is asked for, else as `sharding` says of its size,
+else like the axes that it reads. Of several indices of one statement that would be mapped along the same axes only one
+is: that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
 result is to be mapped along the same axes, each device only gets its block of it.
 """
 
@@ -67,7 +67,7 @@ class MeshPlan:
 
     @property
     def sends_choices(self) -> bool:
-        """Whether a stage looks up indices that an earlier one chooses, while what devices send are real numbers."""
+        """Whether a stage looks up indices that an earlier one chooses, although devices only send real numbers."""
         made = {step.statement.key: step.stage for step in self.steps if isinstance(step.statement.array, IndexArray)}
         return any(made.get(array, step.stage) < step.stage for step in self.steps for array in step.needs.found)
 

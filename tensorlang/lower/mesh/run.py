@@ -175,7 +175,7 @@ def _along_none(run: Callable[..., Any], out_specs: Any) -> Callable[..., Any]:
 
 
 def _automatic(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> jax.sharding.Mesh | jax.sharding.AbstractMesh:
-    """The same devices, as a mesh none of whose axes makes how arrays lie a part of their types."""
+    """The same devices, as a mesh where the types of arrays don't say how they lie."""
     if isinstance(mesh, jax.sharding.AbstractMesh):
         return jax.sharding.AbstractMesh(mesh.axis_sizes, mesh.axis_names)
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)

@@ -66,7 +66,7 @@ class Source:
         return self.text_with(())
 
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
-        """The text with further functions, which read those names, of helpers and modules."""
+        """The text with further functions, which read the helpers and modules `names`."""
         return assembled([self.definition, *definitions], [*self.helpers, *names], self._table)
 
 
@@ -104,7 +104,7 @@ IMPORTS = {
 
 
 def assembled(definitions: Sequence[str], names: Iterable[str], table: dict[str, int]) -> str:
-    """A module of these functions, which read those names, of helpers and modules; for the costs in `table`."""
+    """A module of functions, which read the helpers and modules `names`, for the costs in `table`."""
     known = with_called(["jnp", *names])
     helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in known]
     text = "\n\n\n".join([*helpers, *definitions])

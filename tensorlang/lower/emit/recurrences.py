@@ -112,7 +112,7 @@ class Recurrent:
         return self.text_with(())
 
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
-        """The text with further functions, which read those names, of helpers and modules."""
+        """The text with further functions, which read the helpers and modules `names`."""
         own = [code for _, code in self.definitions]
         return assembled([*own, *definitions], [*self.helpers, *names], self._table)
 

@@ -179,7 +179,7 @@ class _Writer:
         return body
 
     def _somewhere(self) -> Node:
-        """Whether a loop runs at some point. Mosaic GPU makes one number of a tile one axis after the other."""
+        """Whether a loop runs at some point. Mosaic GPU reduces a tile to a number one axis after the other."""
         runs = Item(_STATE, 0)
         if self.on_gpus:
             return apply("_in_some_place", Infix(runs, ">", integer(0)))

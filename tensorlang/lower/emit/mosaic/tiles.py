@@ -84,7 +84,7 @@ class Tiles:
         return WIDEST if len(axes) == 2 and self.is_aligned(at) else 0
 
     def tile(self, array: Array, at: tuple[Affine, ...], axes: Axes, swizzle: int = WIDEST) -> Tile:
-        """The tile at these places, with its axes in this order, held or moving; its swizzle is no wider than that."""
+        """The tile at these places, with its axes in this order, held or moving; its swizzle is at most `swizzle`."""
         moves = any(self._axes[i].role is Role.REDUCED for a in at for i in a.indices)
         known = self.moving if moves else self.held
         key = (array, at, axes)

@@ -179,7 +179,7 @@ class MosaicValues(GpuValues):
         return self._scoped & {self._origin(i) for i in over(p)}
 
     def _apart(self, e: Expr) -> Expr:
-        """`e` with twins in place of axes beside which it has the other one of their pair, too."""
+        """`e` with an axis replaced by its twin where `e` also has the axis that it is paired with."""
         return renamed(e, self._twins_beside(free(e)))
 
     def _twins_beside(self, found: frozenset[Index]) -> dict[Index, Index]:

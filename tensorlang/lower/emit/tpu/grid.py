@@ -24,7 +24,7 @@ RESERVED = frozenset(
 @dataclass
 class TpuNaming:
     """Names: of arrays and sizes, as given; and along axes, of the length of tiles, their count, the number of a tile
-    and where it starts. `places` are of the axes that are numbers. `integers` has the names of all that are numbers.
+    and where it starts.
 
     `places` are of the axes that are numbers. `integers` has the names of all that are numbers.
     """

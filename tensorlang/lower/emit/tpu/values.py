@@ -237,8 +237,8 @@ class TpuValues:
     def _factors(
         self, factors: Sequence[Expr], inner: Sequence[Predicate], chosen: Sequence[Value], scope: TpuScope
     ) -> Deep[list[TpuFactor]]:
-        """The factors of a sum, with those multiplied whose axes others have, and with masks for `inner`; if values
-        choose, too, these masks are what is `inside`."""
+        """The factors of a sum: those whose axes another one has are multiplied with that, and masked by `inner`. Under
+        masks of values, `chosen`, all masks become conditions `inside`."""
         found: list[TpuFactor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
@@ -313,8 +313,8 @@ class TpuValues:
 
 @dataclass(frozen=True)
 class TpuFactor:
-    """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed; and where it counts, if
-    values choose that."""
+    """A factor of a sum: a tile as it is stored, in its own precision, or a computed one. It counts where `inside`
+    holds, or everywhere if that is None."""
 
     value: Value
     stored: bool

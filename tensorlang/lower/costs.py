@@ -2,7 +2,7 @@
 
 Generated code chooses when it is traced, by sizes and by these numbers, which it carries along as a dict `COSTS`. The
 defaults were measured with jax 0.10.2 on two cores of an AMD EPYC. `tensorlang tune` measures them on the user's
-machine and writes them to a file of the user's, which everything that is lowered from then on goes by.
+machine and writes them to a file of the user's, by which all programs are lowered from then on.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def path() -> Path:
 def load() -> dict[str, int]:
     """The table that holds for this user: the defaults, and what the user's file says otherwise.
 
-    Names without a threshold come from another version, and are ignored.
+    Names without a threshold come from another version, and are ignored. Raises `CostTableError` if the file can't be
+    read, or holds no such table.
     """
     where = path()
     try:

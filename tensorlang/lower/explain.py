@@ -91,8 +91,8 @@ class Explanation(Table):
             yield from self.notes
 
     def rows(self) -> Iterator[Sequence[str]]:
-        """A row of cells for each step: its text, storage, the strategies chosen, those that were not with the reasons,
-        and the cost."""
+        """A row of cells for each step: its text, storage, the strategies chosen, the others with the reasons against
+        them, and the cost."""
         for step in self.steps:
             found = [d for root in step.decisions for _, d in root.walk()]
             chosen = "; ".join(d.chosen for d in found) or step.computed

@@ -25,7 +25,7 @@ Where it is decided
     which arrays XLA must write to memory                         plan/materialize.py
     in which order all that happens                               plan/passes.py
     which guards hide nothing but zeros                           plan/guards.py
-    which extrema nobody reads where there is nothing             plan/needless_guards.py
+    which extrema are only read where they are not empty          plan/needless_guards.py
     how a sum is computed                                         arrays/sums/strategies.py, one module for each way
     how an extremum is computed                                   arrays/extrema.py
     how elements are read: slices, gathers, among zeros           arrays/accesses.py
@@ -33,7 +33,7 @@ Where it is decided
     which sums of terms are pieces side by side or in turns       arrays/concatenate.py
     what gets a name of its own in a statement                    arrays/scope.py (`short`), arrays/expressions.py
     what is computed from parts of scalar expressions, anywhere   arrays/fold.py
-    how parameters become arrays, and which sizes shapes tell     arrays/signature.py, for all targets
+    how parameters become arrays, and which sizes they determine  arrays/signature.py, for all targets
     how all of that is written                                    emit/python.py, from nodes: for kernels emit/tpu/,
                                                                   emit/mosaic/ and emit/gpu/ make them, for several
                                                                   devices emit/mesh.py

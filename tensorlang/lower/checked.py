@@ -15,7 +15,7 @@ from tensorlang.language.affine import IndexArray, Size
 def check_traced(indices: IndexArray, value: Any, sizes: Mapping[Size, int]) -> None:
     """A check by `checkify.check` that the elements of an index array that is traced are in their range.
 
-    Of one that is not traced they have been looked at when the arguments were matched.
+    Elements of arrays that are not traced were checked when the arguments were matched.
     """
     if not isinstance(value, jax.core.Tracer) or value.size == 0:
         return

@@ -29,7 +29,7 @@ class Coordinates:
     _given: dict[tuple[Order, ...], Arrays] = field(default_factory=dict)
 
     def given(self, orders: tuple[Order, ...]) -> Arrays:
-        """The points as generated code takes them: their columns, and which of them comes when in each of `orders`."""
+        """The points as generated code takes them: their columns, and for each of `orders` the points' places in it."""
         if orders not in self._given:
             sorts = [np.lexsort([self.columns[k] for k in reversed(order)]) for order in orders]
             self._given[orders] = tuple(_on_device(a, np.int32) for a in (*self.columns, *sorts))
@@ -38,7 +38,7 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class _Copy:
-    """What an array held."""
+    """The contents of an array at some time."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -102,7 +102,7 @@ def _made(value: Any) -> Coordinates | jax.Array | None:
 
 
 def _few_points(value: Any) -> Arrays | None:
-    """The coordinates of what is not zero, in lexicographic order, unless a mask is better."""
+    """The coordinates of the elements that are not zero, in lexicographic order, unless a mask is better."""
     if hasattr(value, "tocoo"):
         columns = _sparse_points(value)
         return columns if len(columns[0]) * CELLS_PER_POINT <= prod(value.shape) else None
@@ -121,7 +121,7 @@ def _coordinates(coo: Any) -> Arrays:
 
 
 def _sparse_points(value: Any) -> Arrays:
-    """The coordinates of what is not zero in a sparse matrix, in lexicographic order."""
+    """The coordinates of the elements of a sparse matrix that are not zero, in lexicographic order."""
     coo = value.tocoo(copy=True)
     coo.sum_duplicates()
     stored = coo.data != 0

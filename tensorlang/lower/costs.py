@@ -2,7 +2,7 @@
 
 Generated code chooses when it is traced, by sizes and by these numbers, which it carries along as a dict `COSTS`. The
 defaults were measured with jax 0.10.2 on two cores of an AMD EPYC. `tensorlang tune` measures them on the user's
-machine and writes them to a file of the user's, which everything that is lowered from then on goes by.
+machine and writes them to a file of the user's, by which all programs are lowered from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER = 2**62
 
 @dataclass(frozen=True)
 class Threshold:
-    """A number of things of a unit from which, or up to which, one way of computing is the best."""
+    """A number of units from which, or up to which, one way of computing is the best."""
 
     default: int
     unit: str
@@ -59,10 +59,10 @@ THRESHOLDS: dict[str, Threshold] = {
     "joint_sums": Threshold(2**14, "elements", "up to this many, several sums over the same range are one loop"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
-"""All thresholds by name. Those that round differently choose a Fourier transform."""
+"""All thresholds by name. The ways that round differently are Fourier transforms."""
 
 COSTS: dict[str, int] = {name: t.default for name, t in THRESHOLDS.items()}
-"""The defaults, by which the functions in `parts` go where they are not a copy in generated code."""
+"""The defaults, by which the functions in `emit/library` go where they are not a copy in generated code."""
 
 
 def path() -> Path:
@@ -77,8 +77,8 @@ def path() -> Path:
 def load() -> dict[str, int]:
     """The table that holds for this user: the defaults, and what the user's file says otherwise.
 
-    Names that there is no threshold of are another version's and are passed over.
-    Raises `CostTableError` if the file is no such table.
+    Names without a threshold come from another version, and are ignored. Raises `CostTableError` if the file can't be
+    read, or holds no such table.
     """
     where = path()
     try:

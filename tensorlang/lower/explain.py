@@ -14,9 +14,9 @@ class Explained:
     """One array, or step, of a lowered program.
 
     `statement` is its text or makes it, `storage` says how the array lies in memory, `kept` whether it is an array of
-    its own, and `decisions` how its sums and extrema are computed; without any it is `computed` like that, from `parts`
-    if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` says what it takes
-    at given sizes.
+    its own, and `decisions` how its sums and extrema are computed; if there are none, `computed` says how it is, from
+    `parts` if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` is what it
+    takes at given sizes.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Explanation(Table):
             yield from self.notes
 
     def rows(self) -> Iterator[Sequence[str]]:
-        """A row of cells for each step: its text, storage, the strategies chosen, those that were not with the reasons,
-        and the cost."""
+        """A row of cells for each step: its text, storage, the strategies chosen, the others with the reasons against
+        them, and the cost."""
         for step in self.steps:
             found = [d for root in step.decisions for _, d in root.walk()]
             chosen = "; ".join(d.chosen for d in found) or step.computed

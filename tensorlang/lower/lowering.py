@@ -68,29 +68,29 @@ def lower(
 ) -> Lowered | Distributed | Partitioned:
     """`f` as Python source for `target`, ready to be called.
 
-    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
-    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
-    by `simplify`; the program runs at others too.
+    Long correlations are computed by Fourier transforms, which round differently: their error is relative to the
+    largest result. With `exact` they are sums of products. Products of several factors are ordered by what they cost at
+    `sizes`, as by `simplify`; the program runs at others too.
 
     With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`. Of programs
-    with recurrences, numbers of indices, functions from outside or choices that other devices look up, parameters and
-    results are laid out so, and XLA distributes the rest.
+    blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}.
+    `tensorlang.lower.mesh` describes how each array is then cut, and what the devices send each other. In programs with
+    recurrences, numbers of indices, functions from outside or choices that other devices look up, only parameters and
+    results are laid out like this, and XLA distributes the rest.
 
-    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
-    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
-    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
-    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
-    derivative of such code is not strict: lower a derivative, or use `to_jax`.
+    What brackets hide must be finite, or it may turn results that don't read it into nan: compiled code multiplies by
+    zero where that is fastest. With `strict`, an element that no true bracket reads for a result has no influence on
+    the result, whatever it is: this is finite if all that it reads is, as by `evaluate`. Sums of products that turn out
+    not to be finite are computed again, by ways that select, and none by Fourier transforms. JAX's own derivative of
+    such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`. Those
-    for GPUs are by Mosaic GPU where JAX and the GPU have it, else by Triton, and by the target "pallas-triton" always.
-    A recurrence is one kernel that goes over the time where that can be, with its states in fast memory, and else a
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`.
+    Kernels for GPUs use Mosaic GPU where JAX and the GPU have it, else Triton; "pallas-triton" always uses Triton.
+    A recurrence is one kernel that goes over the time, with its states in fast memory, if possible, and else a
     `lax.scan`; `explain()` says why.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
-    `store` says what a recurrence keeps of its steps for one that goes back over them, as that of an adjoint does:
+    `store` says what a recurrence keeps of its steps for one that goes back over them, such as that of an adjoint:
 
         "needed"  all values that are read later; nothing is computed twice
         "states"  the states, from which a step computes the rest again
@@ -99,9 +99,9 @@ def lower(
 
     `tl.memory_polynomial` counts what that is. States that something else reads, too, are kept anyway.
 
-    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
-    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
-    to be thrown when the code has run.
+    Calling it checks that the elements of index arrays are in their ranges, except where JAX is tracing them. With
+    `check` a traced array is checked by `checkify.check`, which `jax.experimental.checkify.checkify` turns into an
+    error to be thrown when the code has run.
 
     Raises `ArgumentError` for an unknown target, for a name that is not a size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, for `blocks` that are invalid or of another target, and

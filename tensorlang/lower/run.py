@@ -68,14 +68,14 @@ class Lowered(Code):
     """A program as Python that uses `jax.numpy`.
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
-    reads the sizes off their shapes, and gives the results as tuples. Calling a `Lowered` checks the arguments and
-    runs it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function. What shapes and
-    dtypes say is checked once for all arguments that have the same.
+    reads the sizes off their shapes, and gives the results as tuples. Calling a `Lowered` checks the arguments and runs
+    it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function. Shapes and dtypes are
+    checked once for all arguments that share them.
 
-    It takes relations as boolean arrays. One that is given as SciPy sparse matrix or boolean array that is not itself
-    being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
-    `source_on_points`. It is compiled anew then for every number of points. Its points are kept as long as it lives,
-    and its data compared at every call, so it may be written to.
+    It takes relations as boolean arrays. A relation that is given as a SciPy sparse matrix or a boolean array, is not
+    itself being traced, and holds at few enough points, is passed as the list of these instead, and costs as much as
+    they do: see `source_on_points`. The code is then compiled again for every number of points. The points are kept as
+    long as the object that was given lives, and its data are compared at every call, so it may be written to.
 
     >>> print(tl.lower(tl.parse("f(x: R) = x * x"))(3.0))
     9.0
@@ -116,12 +116,12 @@ class Lowered(Code):
 
     @property
     def plan(self) -> Plan:
-        """Which arrays it makes, and how each is stored."""
+        """The arrays that it makes, and how each is stored."""
         return self._source().program.plan
 
     @property
     def array_program(self) -> ArrayProgram:
-        """Which operations compute them; `array_program.definition` is what `source` is written from."""
+        """The operations that compute them; `array_program.definition` is what `source` is written from."""
         return self._source().program
 
     @property
@@ -268,8 +268,8 @@ class Form:
 
 
 def _direct(f: Function, made: Made, run: Callable[..., Any]) -> Callable[..., Any] | None:
-    """`run` compiled for arrays as `f` takes them. As it is traced these are checked, once for their shapes and dtypes,
-    so that a call does nothing but to run the code. None if elements matter, or sizes that no shape determines."""
+    """`run` compiled for arrays as `f` takes them. Their shapes and dtypes are checked once, as it is traced, so that a
+    call does nothing except run the code. None if elements matter, or sizes that no shape determines."""
     if made.told or not all(isinstance(p, Var) for p in f.params):
         return None
 
@@ -306,7 +306,7 @@ class _Plan:
     """How arguments of certain shapes and dtypes become those of the generated function.
 
     `sources` are the arrays in these: the places of leaves of the arguments, or constants. Of them `numbers` are not
-    arrays yet, `indices` must be in their ranges, and `relations` may be taken by their points.
+    arrays yet, `indices` must be in their ranges, and `relations` may be passed as their points.
     """
 
     sources: tuple[Any, ...]
@@ -339,7 +339,7 @@ def _plan(f: Function, leaves: Sequence[Any], tree: Any) -> _Plan:
 
 _EXACT = np.dtype(object)
 _PLANS = 256
-"""How many are kept of a program."""
+"""The most plans that are kept for a program."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ class _Placeholder:
 def _kind(leaf: Any) -> Hashable:
     """What the plan for an argument depends on: shape and dtype, or the value if it may be a size.
 
-    None for what is to be made an array first.
+    None for an argument that must become an array first.
     """
     if isinstance(leaf, float):
         return float
@@ -397,7 +397,7 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
 
 
 _PACKAGES = frozenset({"jax", "numpy"})
-"""What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
+"""The packages that generated code may import. NumPy's own methods import parts of it in the name of their caller."""
 _REGISTRY = "tensorlang.language.routines"
 """Where generated code finds the functions that users have declared."""
 
@@ -460,7 +460,7 @@ _in_range: Kept[int] = Kept()
 
 
 def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> None:
-    """As `check_range`, but once for an array of JAX, which is constant."""
+    """As `check_range`, but only once for each JAX array, since these are immutable."""
     if isinstance(value, jax.core.Tracer):
         return
     size = indices.size.value(sizes)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Array accesses: slices, strides, constant and looped positions where each dimension follows one axis, gathers else.
+"""Array accesses: slices, strides, constant and looped positions where each dimension follows one axis, else gathers.
 
-An element of an index array of a short range is one of a few positions: what is read there is selected.
+An element of an index array of a short range is one of a few positions: what is read is selected from the values there.
 
 An access may lie outside of its array only where a bracket hides it. What is read there is zero: an access that
 isn't plainly inside is made of the array extended with zeros.
@@ -118,7 +118,7 @@ def _subscript(of: Node, at: list[Node]) -> Node:
 
 
 def _taken(ctx: Context, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[_Dimension]]:
-    """What is read at one place of some dimensions, if zeros are to be put around it: fewer than around the array."""
+    """`source` read at the dimensions with one place, if zeros are to be put around it: that takes fewer of these."""
     single = [d.axis is None and d.inside for d in dimensions]
     if not any(single) or all(d.inside for d in dimensions):
         return source, dimensions
@@ -127,7 +127,7 @@ def _taken(ctx: Context, source: Node, dimensions: list[_Dimension]) -> tuple[No
 
 
 def _slices(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[Node]]:
-    """Basic indexing, and how what it gives must be indexed once more to turn around axes that run backwards."""
+    """Basic indexing, and a further indexing of its result that flips the axes that run backwards."""
     parts: list[Node] = []
     turned: list[Node] = []
     for d in dimensions:
@@ -146,7 +146,7 @@ def _slices(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimensio
 
 
 def _moving(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[Node]]:
-    """A dynamic slice, since a loop moves it, and how what it gives must be indexed: constant places and strides."""
+    """A dynamic slice, since a loop moves it, and a further indexing of its result: constant places and strides."""
     node = ctx.integers.node
     starts: list[Node] = []
     counts: list[Node] = []
@@ -169,7 +169,7 @@ def _moving(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimensio
 
 
 def _extended(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[_Dimension]]:
-    """The array over all positions that are read, zero where it has none; made once, outside of loops, unless it is
+    """The array extended by zeros to all positions that are read; made once, outside of loops, unless `source` is
     itself a part that is read there."""
     if all(d.inside for d in dimensions):
         return source, dimensions
@@ -192,7 +192,7 @@ def _extended(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimens
 
 
 def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
-    """The elements at positions that are arrays. What data says is inside, without a test for each element."""
+    """The elements at positions that are arrays; without a test for each element where all are known to be inside."""
     dimensions = [_dimension(ctx, scope, a, n) for a, n in zip(places, array.shape, strict=True)]
     inside = all(d.inside for d in dimensions)
     line = None if inside else diagonal(ctx, scope, array, places)
@@ -235,7 +235,7 @@ def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: 
 
 
 def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> Affine:
-    """Which of the points is `at`, found by bisection; anything where it is none."""
+    """The number of the point `at`, found by bisection; anything where there is no such point."""
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
     place = apply("_found", points.columns_node(), *(positions(ctx, scope, a, axes) for a in at))
     found = IndexArray("at", tuple(scope.domain[i].extent for i in axes), points.count)

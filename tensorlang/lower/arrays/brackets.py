@@ -1,7 +1,7 @@
 """Iverson brackets, which select: where one is false, nothing under it may be seen.
 
-What a bracket says of one index alone restricts that index's axis: the expression is computed on a shorter axis and
-placed among zeros. An equality does away with an axis of the expression. What remains is a mask.
+A condition on one index alone restricts that index's axis: the expression is computed on a shorter axis and placed
+among zeros. An equality eliminates an axis of the expression. What remains is a mask.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
 
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute, summed: bool = True) -> Deep[Value]:
-    """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or if `summed` of a sum."""
+    """[p] times the result of `compute` in the scope that it is given: the array of `e`, or of a sum if `summed`."""
     again = lambda inner: guarded(ctx, inner, p, e, compute, summed)
     v: Value | None = yield from call(banded(ctx, scope, p, e, again))
     if v is not None:
@@ -68,8 +68,8 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute,
 class _Plan:
     """How [p] * e is computed.
 
-    `domain` has the restricted ranges, the `bounds` that restrict them, and not the indices that equalities
-    eliminate; `masks` are the conjuncts that are left; `pinned` says that a pinned index is within its range.
+    `domain` has the ranges as the `bounds` restrict them, without the indices that equalities eliminate; `masks` are
+    the conjuncts that are left; `pinned` says that a pinned index is within its range.
     """
 
     domain: dict[Index, Range]
@@ -115,7 +115,7 @@ def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr, summed: bool) -> _P
 def _determined(
     ctx: Context, scope: Scope, plan: _Plan, parts: Sequence[Predicate], e: Expr
 ) -> tuple[Predicate, Index, Affine] | None:
-    """An equality among `parts` that says what an axis of `e` is, by sizes or by another axis of `e`."""
+    """An equality in `parts` that determines an axis of `e`, by sizes or by another axis; that axis, and its value."""
     used = ctx.free_indices.free(e, plan.env)
     for q in parts:
         if not isinstance(q, Equal) or any(i in scope.loops for i in q.difference.free):
@@ -130,13 +130,13 @@ def _determined(
 
 
 def solved(difference: Affine, i: Index) -> Affine:
-    """What `i`, whose coefficient is 1 or -1, is where the difference is 0."""
+    """The value of `i`, whose coefficient is 1 or -1, where the difference is 0."""
     c = difference.coefficient(i)
     return (difference - atom_affine(i) * c) * -c
 
 
 def bounded_index(scope: Scope, domain: Mapping[Index, Range], q: Predicate) -> tuple[Index, Affine] | None:
-    """The only axis that occurs in `q`, and what `q` says is not negative, if it is such a comparison."""
+    """If `q` says that a value is not negative: the only axis that occurs in the value, and the value."""
     if not isinstance(q, NonNegative) or not scope.is_static(q.value):
         return None
     axes = [i for i in domain if q.value.coefficient(i)]
@@ -146,8 +146,8 @@ def bounded_index(scope: Scope, domain: Mapping[Index, Range], q: Predicate) -> 
 def of_one_index(
     ctx: Context, scope: Scope, ranges: Mapping[Index, Range], parts: Sequence[Predicate]
 ) -> list[Predicate]:
-    """What comparisons of several indices say of one of them, whatever the others are, where that leaves out more than
-    a fixed number of its values: i + j < m says i < m, of which a range of n says nothing."""
+    """Bounds on single indices that follow from comparisons of several, if they leave out more than a fixed number of
+    values: i + j < m implies i < m, which does not follow from a range of n."""
     found: dict[Predicate, None] = {}
     facts = [r.extent - 1 for r in ranges.values()]  # where there is no point, there is nothing to compute
     for a in (q.value for q in parts if isinstance(q, NonNegative) and scope.is_static(q.value)):
@@ -168,7 +168,7 @@ def _most(a: Affine, i: Index, r: Range) -> Affine:
 
 
 def _leaves_out_few(i: Index, a: Affine, domain: Mapping[Index, Range]) -> bool:
-    """Whether a >= 0, of `i` alone, holds of all but a few of its values: zeros may be computed there."""
+    """Whether a >= 0, of `i` alone, holds for all except a few of its values, at which zeros may be computed."""
     c = a.coefficient(i)
     return not is_long(-a.substitute({i: domain[i].start if c > 0 else domain[i].last}))
 
@@ -181,7 +181,7 @@ def bound_on(
     starts: dict[Index, list[Affine]],
     stops: dict[Index, list[Affine]],
 ) -> None:
-    """Add to `starts` or `stops` what a >= 0 says of `i`, the only index in `a`."""
+    """Add to `starts` or `stops` the bound that a >= 0 puts on `i`, the only index in `a`."""
     c = a.coefficient(i)
     rest = a - atom_affine(i) * c
     if c > 0:  # i >= ceil(-rest / c)
@@ -193,10 +193,10 @@ def bound_on(
 def zero_outside(
     ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predicate], e: Expr, strict: bool | None = None
 ) -> set[Predicate]:
-    """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero, or
-    where a block of it isn't zero.
+    """The `masks` that only keep reads of a factor of `e` within its array, outside of which it is zero, or within the
+    part of a block that isn't zero.
 
-    The other factors must be finite for that to be enough: if `strict`, as the code is unless told, whatever the data.
+    This is enough only if the other factors are finite: whatever the data if `strict`, by default as the code is.
     """
     found: set[Predicate] = set()
     if not any(isinstance(q, NonNegative) for q in masks):
@@ -219,10 +219,11 @@ def zero_outside(
 def zero_in_blocks(
     ctx: Context, env: Mapping[Atom, Affine], parts: Sequence[Expr], strict: bool
 ) -> dict[NonNegative, bool]:
-    """What holds wherever none of these factors is zero, some being read in blocks of rows; and whether it needn't be
-    asked.
+    """Conditions without which a factor that is read in blocks of rows is zero; and whether masks for them are
+    needless.
 
-    Another factor that has all the indices might be infinite there, unless it is zero, too; if `strict`, any other.
+    A mask is needed if another factor with all of its indices might be infinite there, unless that is zero, too; if
+    `strict`, for any other factor that might.
     """
     zero: dict[NonNegative, set[Expr]] = {}
     for part in parts:

@@ -111,5 +111,5 @@ def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
 
 
 def _knows(scope: Scope, name: str) -> bool:
-    """Whether `name` is in `scope`, of which `in` would look each name up twice."""
+    """Whether `name` is in `scope`; `in` would look each name up twice."""
     return any([name in names for names in scope.maps])

@@ -5,8 +5,8 @@
     gen i:2*n. (sum j:n. [i = 2*j] * x[j]) + sum j:n. [i = 2*j + 1] * y[j]  x and y in turns
     gen i:n. [i = 3] * a                                                    zeros, then a, then zeros
 
-Terms at the same places are added up before. At some sizes two pieces may meet after all, as [i = 0] and [i = n - 1]
-do if n is 1: where that is so is seen when the code is traced, and there they are added up.
+Terms at the same places are added up first. At some sizes two pieces may overlap after all, as [i = 0] and [i = n - 1]
+do if n is 1: that is found out when the code is traced, and then they are added up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 from tensorlang.recursion import Deep, call
 
 _MOST = 64
-"""Terms beyond which a sum is not looked at: code of many pieces takes long to compile."""
+"""The most terms of a sum that is tried: code of many pieces takes long to compile."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Term:
 
 
 def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Deep[Value | None]:
-    """The array of `e` as an assembly of pieces; None if its terms do not go together as such.
+    """The array of `e` as an assembly of pieces; None if its terms do not fit together.
 
     The expressions `whole` are not taken apart.
     """
@@ -70,7 +70,7 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
 def alone(ctx: Context, scope: Scope, e: Expr) -> Deep[Value | None]:
     """The array of `e` as one piece among zeros, if it is at one place of its first axis; None if it is not.
 
-    That writes it in one go, but is not fused with what reads it: it is for arrays that are stored.
+    This writes the array in one go, but is not fused with its readers: it is for arrays that are stored.
     """
     if not isinstance(e, Bracket):
         return None
@@ -121,7 +121,7 @@ def _total(terms: Sequence[tuple[int, Expr]]) -> Expr:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Terms that are zero but at start <= i < stop."""
+    """Terms that are zero except at start <= i < stop."""
 
     start: Affine
     stop: Affine
@@ -161,7 +161,7 @@ def _side_by_side(
 
 
 def _env(integers: Integers, scope: Scope, i: Index, r: Range, piece: _Piece) -> dict[Atom, Affine]:
-    """What stands for atoms in a piece: for `i`, too, if that has one value, which is in its range at all sizes."""
+    """The values of atoms in a piece: also of `i`, if it has a single value there that is in range at all sizes."""
     at = piece.start
     if piece.stop - at != constant(1) or not all(map(integers.is_nonnegative, (at - r.start, r.last - at))):
         return dict(scope.env)
@@ -169,7 +169,7 @@ def _env(integers: Integers, scope: Scope, i: Index, r: Range, piece: _Piece) ->
 
 
 def _piece(scope: Scope, i: Index, r: Range, term: _Term) -> _Piece | None:
-    """What the term is along axis `i`, if it is a piece there: its bracket bounds that index by sizes."""
+    """The term as a piece along axis `i`, if its bracket bounds that index by sizes."""
     starts: list[Affine] = []
     stops: list[Affine] = []
     rest: list[Predicate] = []
@@ -198,7 +198,7 @@ def _summed(term: _Term, a: Affine) -> bool:
 
 
 def _value_of(i: Index, q: Predicate) -> Affine | None:
-    """What `q` says that `i` is, if that is static and without another axis."""
+    """The value of `i` that `q` determines, if it is static and without another axis."""
     if not isinstance(q, Equal) or abs(q.difference.coefficient(i)) != 1:
         return None
     value = solved(q.difference, i)
@@ -206,7 +206,7 @@ def _value_of(i: Index, q: Predicate) -> Affine | None:
 
 
 def _is_placed(integers: Integers, pieces: list[_Piece], new: _Piece) -> bool:
-    """Put `new` among the `pieces`, which are in order; whether it is where one of them is, or between two."""
+    """Put `new` among the ordered `pieces`, and say whether that is possible: where one of them is, or between two."""
     for k, piece in enumerate(pieces):
         if piece.start is new.start and piece.stop is new.stop:
             pieces[k] = _Piece(piece.start, piece.stop, piece.terms + new.terms)
@@ -231,7 +231,7 @@ def _is_before(integers: Integers, a: _Piece, b: _Piece) -> bool:
 
 
 def _in_turns(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequence[_Term]) -> Deep[Value | None]:
-    """The terms, each of which is zero but at every c-th element of axis `i`, as c arrays in turns."""
+    """The terms, each of which is zero except at every c-th element of axis `i`, as c arrays in turns."""
     found = [_strided(scope, i, r, term) for term in terms]
     strides = [each for each in found if each is not None]
     steps = {each.step for each in strides}
@@ -269,7 +269,7 @@ def _quotient_up(ctx: Context, a: Affine, divisor: int, scope: Scope) -> Affine:
 
 @dataclass(frozen=True)
 class _Stride:
-    """A term that says with its conjunct `q` that i = start + phase + step * place."""
+    """A term whose conjunct `q` says that i = start + phase + step * place."""
 
     term: _Term
     q: Predicate

@@ -30,7 +30,7 @@ MAX_DEPTH = 15
 class Held:
     """A variable, relation or index array as the generated code holds it: an array called `name` of this shape.
 
-    With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
+    With `points` it is zero except at the points of a relation, and held only there: the array's first dimension runs
     over them instead of the dimensions `along`, which are the relation's arguments. With `cut` it is a list of blocks
     of rows. `required` are conditions on its axes, and on sizes, without which it is zero.
     """
@@ -62,17 +62,16 @@ class Part:
 @dataclass
 class Context:
     """What all statements of a function share, and the code of the one that is being written.
-     `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how
-    long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else
-    has been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of
-    one dimension each of whose elements is greater than the one before, `possibly_empty` those that may have
-    elements though their range is empty: where a program chooses a point of none, and a bracket hides that.
-    `conditions` are those that say how values of the program compare: what they hide has no influence, even if it
-    is nan or inf. `parts` are the blocks of arrays that are cut which the code being written is given, `rows` the
-    names of the bounds of such blocks by the number of rows, `open_blocks` the indices of which the code being
-    written has a block. `joined` puts all of an array together, in lines `before` those of the statement.
 
-    `certain` is the extremum that the statement is, if it is only read where there is a point of which it is one.
+    `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how long
+    a node is on a line. `target` is the name for the statement's value, until something is assigned to it. `sparse` are
+    the relations that are given by their points, `increasing` the index arrays of one dimension whose elements strictly
+    increase, `possibly_empty` those that may have elements though their range is empty: where a program chooses among
+    no points, and a bracket hides that. `conditions` are those that hold comparisons of values of the program: what
+    they hide has no influence, even if it is nan or inf. `parts` are the blocks of cut arrays that the code being
+    written is given, `rows` the names of the bounds of such blocks by the number of rows, `open_blocks` the indices of
+    which the code being written has a block. `joined` puts all of an array together, in lines `before` those of the
+    statement. `certain` is the extremum that the statement is, if it is only read where it is not empty.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -141,7 +140,7 @@ class Context:
         return self._blocks[-1]
 
     def seen_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
-        """The array that an access reads, or the block of it that there is, and where. One that is cut is still so.
+        """The array that an access reads, or the block of it that is given, and where. An array that is cut stays so.
 
         Raises `NormalFormError` if `e` does not read a variable.
         """
@@ -152,7 +151,7 @@ class Context:
         return part.held, tuple(a - start for a, start in zip(at, part.start, strict=True))
 
     def held_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
-        """The same, where one that is cut is put together.
+        """The same, except that an array that is cut is put together.
 
         Raises `NormalFormError` if `e` does not read a variable.
         """

@@ -1,8 +1,8 @@
-"""What an array program costs for all sizes, beside what the model says of the program that it was made of.
+"""The cost of an array program for all sizes, beside the model's count for the program that it was made of.
 
-Operations and bytes are counted on shapes (`work`) before any code exists, relations being boolean arrays. Where they
+Operations and bytes are counted on shapes (`work`) before any code exists, with relations as boolean arrays. Where they
 grow faster with the sizes than the model's count does, inputs and outputs included, lowering has lost the bound of the
-derivative's cost. The model's count is then that for the worst data: relations hold everywhere, and an equality with an
+derivative's cost. Here the model's count is for the worst data: relations hold everywhere, and an equality with an
 element of an index array leaves one choice of an index.
 """
 
@@ -45,7 +45,7 @@ from tensorlang.sets.encode import TooHard
 _MOST_CASES = 16
 _SEVERAL = 4
 _LONG = 1000
-"""What stands for sizes that are no numbers beside those that are."""
+"""The value assumed for symbolic sizes."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
 
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
-    """Whether `b`, of the same sizes, has operations or bytes that outgrow those of `a`, and `a` none that outgrow
-    those of `b`, or only where not all sizes grow together; where neither outgrows the other, as where sizes are
-    numbers, whether it has several times as many. Not if that is unknown."""
+    """Whether `a` costs less than `b`, of the same sizes: operations or bytes of `b` outgrow those of `a`, and not the
+    other way round, or only where not all sizes grow together. Where neither outgrows the other, as where sizes are
+    numbers, whether `b` takes several times as many. False if that is unknown."""
 
     def beyond(p: ArrayCost, q: ArrayCost) -> bool:
         pairs = ((p.operations, q.operations), (p.written, q.written))
@@ -185,7 +185,7 @@ def _found(count: Callable[[], tuple[Cell, ...]]) -> tuple[Cell, ...]:
 
 
 def at_worst(domain: Domain) -> list[Domain]:
-    """Domains with at least as many points together, whatever the data are, whose conditions mention none."""
+    """Domains without conditions on data that together have at least as many points, whatever the data."""
     parts = conjuncts(domain.pred)
     for q in parts:
         if not _has_data(q):
@@ -214,7 +214,7 @@ def _determined(q: Predicate, domain: Domain) -> Index | None:
 
 
 def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
-    """What the step of that name takes, at these sizes if there are any."""
+    """The cost of the step of that name, at these sizes if there are any, as text."""
     try:
         return f"{_at(cost.of_step(name), sizes)} operations"
     except CountingError:
@@ -222,7 +222,7 @@ def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
 
 
 def cost_notes(cost: ArrayCost, sizes: Mapping[str, int]) -> list[str]:
-    """What is said of the cost of a whole program, at these sizes if there are any."""
+    """Remarks on the cost of a whole program, at these sizes if there are any."""
     where = ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "all sizes of at least 1"
     try:
         operations, written, model = (_at(p, sizes) for p in (cost.operations, cost.written, cost.model))

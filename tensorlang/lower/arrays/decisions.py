@@ -16,7 +16,7 @@ _LONG = 100
 
 @dataclass(eq=False)
 class Decision:
-    """What was chosen for one sum or extremum.
+    """The choice for one sum or extremum.
 
     The strategy's name and law, those tried before it with the reasons why they do not apply, and the decisions about
     the sums that it was rewritten to.
@@ -31,7 +31,7 @@ class Decision:
 
     @property
     def text(self) -> str:
-        """What the decision is about, shortened if it is long."""
+        """The subject of the decision, shortened if it is long."""
         over = ", ".join(f"{i}:{r.extent}" if r.start is ZERO else f"{i}:{r.start}..{r.stop}" for i, r in self.summed)
         text = f"{f'sum {over}. ' if over else ''}{' '.join(expr_text(self.body).split())}"
         return text if len(text) <= _LONG else text[: _LONG - 3] + "..."

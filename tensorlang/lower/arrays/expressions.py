@@ -100,7 +100,7 @@ class Compiler:
         return v
 
     def _are_apart(self, e: Add, scope: Scope) -> bool:
-        """Whether the last term of a sum is nowhere where one of the others is."""
+        """Whether the last term of a sum is zero wherever another one is not."""
         if e.sign < 0 or not isinstance(e.right, Bracket) or e.right in self.shared:
             return False
         others: list[Predicate] = []
@@ -116,8 +116,7 @@ class Compiler:
         return all(exclude_one_another(scope, (p, e.right.pred)) for p in others)
 
     def _apart(self, e: Add, scope: Scope) -> Deep[Value]:
-        """The value of a sum whose last term is nowhere where one of the others is: no addition, but a selection if
-        that term is one."""
+        """The value of a sum whose last term is zero wherever another one is not: a selection, if that term is one."""
         left: Value = yield from call(self.value(e.left, scope))
         right: Value = yield from call(self._value(e.right, scope))
         assert isinstance(e.right, Bracket)

@@ -1,9 +1,9 @@
 """The greatest and the least of values, and where they are first found.
 
-The index is one more axis of the values, reduced at the end; what the predicate hides is beaten by everything. Where an
+The index is one more axis of the values, reduced at the end; what the predicate hides loses to everything. Where an
 access such as x[2*i + j] mixes it with another, the values at each j are slices, of which a running extremum is taken.
-Where an access mixes two axes, and one of them is short, there is an extremum for each of its places. A window that
-moves along with another axis is an index of its own, from where the window starts.
+Where an access mixes two axes, and one of them is short, there is an extremum for each of its places. Within a window
+that moves along with another axis, the index counts from where the window starts.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ from tensorlang.sets.solve import project
 def extremum(ctx: Context, scope: Scope, e: Extremum | Choice, none: Node | None = NAN) -> Deep[Value]:
     """The array of an extremum, or of the places where it is first attained.
 
-    Where data leave no point, the extremum is `none`, or anything if that is None, and so is the place, which is any
-    if that is nan.
+    Where data leave no point, the result is `none`, or anything if that is None; a place is anything if it is nan, too.
     """
     return _computed(ctx, Extreme(ctx, scope, e, none))
 
@@ -87,8 +86,10 @@ def _computed(ctx: Context, c: Extreme) -> Deep[Value]:
 def bracketed_extremum(ctx: Context, scope: Scope, p: Predicate, e: Extremum | Choice) -> Deep[Value]:
     """The array of [p] * e.
 
-    That data leave a point, which `p` asks so that nothing is made of none, is known once the points are looked at:
-    [exists j. q and r] * max j where q and r. e  =  max j where q and r. e, which is 0 of none.
+    Conditions in `p` that data leave a point, which keep the extremum from being empty, need no test before the points
+    are compared:
+
+        [exists j. q and r] * max j where q and r. e  =  max j where q and r. e, which is 0 where it is empty
     """
     parts = conjuncts(p)
     asked = without_implied((*parts, *conjuncts(e.pred)), {e.index: Range(ZERO, e.size)})
@@ -99,7 +100,7 @@ def bracketed_extremum(ctx: Context, scope: Scope, p: Predicate, e: Extremum | C
 
 
 def _or_none(rewrite: Callable[[Context, Extreme, Any], Deep[Value]]) -> Callable[[Context, Extreme, Any], Deep[Value]]:
-    """`rewrite`, of which nan or anything comes where there is no point, with what is wanted there."""
+    """`rewrite`, whose result is nan or anything where there is no point, with the value that is wanted there."""
 
     def rewritten(ctx: Context, c: Extreme, found: Any) -> Deep[Value]:
         v = yield from call(rewrite(ctx, c, found))
@@ -112,7 +113,7 @@ def _or_none(rewrite: Callable[[Context, Extreme, Any], Deep[Value]]) -> Callabl
 
 
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
-    """Where the narrowest window starts that conditions leave of the index at each point of the axes, and its width."""
+    """The start of a narrow window to which conditions confine the index at each point of the axes, and its width."""
     s, (_, p) = c.e.index, c.left
     bounds = [q.value for q in conjuncts(p) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
     bounds = [a for a in bounds if not any(s in atom_affine(x).free for x in a.lookups)]
@@ -165,7 +166,7 @@ def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
 
 
 def _as_sum(c: Extreme) -> Summation:
-    """What is compared, as if it were added up."""
+    """The sum of the values that are compared."""
     r, p = c.left
     return Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body)
 
@@ -228,7 +229,7 @@ def _on_axis(ctx: Context, c: Extreme, _: None) -> Deep[Value]:
 
 
 def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
-    """`v`, whose places are counted from where the range `r` starts."""
+    """`v`, the places in it shifted by the start of the range `r`, from which they are counted."""
     if isinstance(e, Choice) and r.start is not ZERO:
         v = Value(Infix(v.node, "+", ctx.integers.node(r.start)), v.axes, v.depth + 1)
     return v
@@ -303,7 +304,7 @@ _NAMES = {
 
 
 def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
-    """Over slices, one for each value of the index; the least of values is minus the greatest of minus these."""
+    """The extremum over slices, one for each value of the index; the least is minus the greatest of negated values."""
     name = ctx.loop_name(e.index)
     block = ctx.new_block()
     inner = ctx.scope(scope, loops={**scope.loops, e.index: r}, masks=(*scope.masks, *conjuncts(p)), block=block)
@@ -317,7 +318,7 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
         part, v = "_greatest_over", where(m, v, inner.order, Negative(Name("jnp.inf")))
     elif m.node == TRUE:
         part = "_first_greatest_over"
-    else:  # what is hidden is not found, even if all that is not is -inf
+    else:  # hidden values are not found, even if all others are -inf
         part, both = "_first_greatest_where_over", [aligned(x, union([v, m], inner.order)) for x in (v, m)]
         v = Value(Tuple(tuple(x.node for x in both)), both[0].axes)
     term = function_of(ctx, scope.block, block, [name], v)

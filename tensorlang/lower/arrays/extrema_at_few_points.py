@@ -1,6 +1,6 @@
 """Extrema over few points: over one, over one or another one, or over one window or another.
 
-What is under one alternative is an extremum of its own; of those that are of something the greater one is taken.
+Each alternative has an extremum of its own; the greatest of those that are not empty is taken.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Compute = Callable[[Context, Extreme], Deep[Value]]
 
 
 def one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
-    """The only point that an equality leaves of the index."""
+    """The only value that an equality leaves for the index."""
     return _point(c.e.index, c.left[1]) or WhyNot("no equality leaves one point of the index")
 
 
 def _point(index: Index, p: Predicate) -> Affine | None:
-    """What an equality in `p` says that the index is."""
+    """The value of the index that an equality in `p` determines."""
     for q in conjuncts(p):
         k = q.difference.coefficient(index) if isinstance(q, Equal) else 0
         if isinstance(q, Equal) and abs(k) == 1:
@@ -63,7 +63,7 @@ def _point(index: Index, p: Predicate) -> Affine | None:
 
 
 def at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
-    """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
+    """The value at the point, or for a choice the point itself; an extremum is nan where the other conditions fail."""
     if isinstance(c.e, Choice):
         axes = c.scope.axes(point)
         return Value(positions(ctx, c.scope, point, axes), axes, 1)
@@ -82,7 +82,7 @@ def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Val
 
 
 def one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predicate]]] | WhyNot:
-    """The points that a disjunction leaves of the index, each with what else must hold there."""
+    """The values that a disjunction leaves for the index, each with the other conditions that must hold there."""
     if isinstance(c.e, Choice):
         return WhyNot("which of several points is the first one is not known before they are compared")
     for q in conjuncts(c.left[1]):
@@ -96,7 +96,7 @@ def one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predica
 
 
 def at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
-    """The greater one of the values at the points that there are."""
+    """The greatest of the values at those points whose conditions hold."""
     there = []
     for point, p in found[0]:
         there.append((yield from call(_at(ctx, c, point, p))))
@@ -104,7 +104,7 @@ def at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicat
 
 
 def _greatest_of(c: Extreme, those: list[tuple[Value, Value]]) -> Value:
-    """The greatest of values, each of which is there where a condition holds; nan where none is."""
+    """The greatest of values, each of which only counts where its condition holds; nan where none does."""
     order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
     infinity = Name("jnp.inf")
     beaten = Negative(infinity) if c.e.sign > 0 else infinity
@@ -177,7 +177,7 @@ def _exclusive_terms(e: Extremum, ranges: Ranges) -> list[tuple[Predicate, Expr]
 
 
 def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) -> Deep[Value]:
-    """The greatest one of the extrema of those that are there."""
+    """The greatest of those extrema that are not empty."""
     there = []
     for part in found:
         one = _is_of_one_value(ctx, part)
@@ -188,7 +188,7 @@ def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) 
 
 
 def _under_its_own(ctx: Context, c: Extreme, compute: Compute) -> Deep[Value]:
-    """An extremum, where the conditions hold that do not say anything of its index; anything elsewhere."""
+    """An extremum where its conditions without its index hold; anything elsewhere."""
     e = c.e
     outer = [q for q in conjuncts(e.pred) if e.index not in free_atoms(q)]
     if not outer:
@@ -198,7 +198,7 @@ def _under_its_own(ctx: Context, c: Extreme, compute: Compute) -> Deep[Value]:
 
 
 def _open(ctx: Context, scope: Scope, p: Predicate) -> Predicate:
-    """What is not known of `p` to hold at all points."""
+    """The part of `p` that is not known to hold at all points."""
     return conjunction(
         undecided_conditions(ctx, scope, conjuncts(simplify_in(substitute(p, scope.env), whole_ranges(scope))))
     )

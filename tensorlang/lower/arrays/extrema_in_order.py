@@ -2,8 +2,8 @@
 
     gen i. max j where y[j] = a[i] and c(j) <= b(i). e(j)
 
-A table has a greatest value for each group. The e(j) are compared with these in the order of c(j), and after all those
-that are at most b(i) the one of a[i] is read. Without a group there is one for all.
+A table has a greatest value for each group. The e(j) are compared with these in the order of c(j), and that of the
+group a[i] is read after all terms with c(j) at most b(i). Without a group there is one for all.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PARTS = {
 
 
 def over_order(ctx: Context, c: Summation, e: Extremum | Choice, found: InOrder, none: Node | None) -> Deep[Value]:
-    """The array of `e`, which compares what `c` adds up; where there is nothing it is `none`, or anything if that is
-    None, and a choice is 0."""
+    """The array of `e`, which compares what `c` adds up. Where it is empty, an extremum is `none`, or anything if that
+    is None, and a choice is 0."""
     inner = found.inside.scope
     condition = conjunction(undecided_conditions(ctx, inner, found.inside.parts))
     inner = ctx.scope(inner, masks=(*inner.masks, *conjuncts(condition)))

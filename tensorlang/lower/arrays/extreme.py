@@ -1,4 +1,4 @@
-"""An extremum, or a choice, in the scope in which its array is computed, and what its condition leaves of its index."""
+"""An extremum, or a choice, in the scope in which its array is computed, and the range that its condition leaves."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Extreme:
     scope: Scope
     e: Extremum | Choice
     none: Node | None
-    """What it is where data leave no point; anything, if that is None."""
+    """Its value where data leave no point; anything, if that is None."""
 
     @cached_property
     def left(self) -> tuple[Range, Predicate]:
-        """The range that its condition leaves of its index, and what else that says."""
+        """The range that its condition leaves for its index, and the rest of the condition."""
         return _restricted(self.ctx, self.scope, self.e)
 
 
 def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:
-    """The range that the predicate leaves of the index, and what else it says."""
+    """The range that the predicate leaves for the index, and the rest of the predicate."""
     r = ctx.integers.range_of(e.index, e.size, scope.fixed)
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
@@ -54,7 +54,7 @@ def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range
 
 
 def _hull(scope: Scope, index: Index, q: Predicate) -> Affine | None:
-    """What `q`, which compares the index with axes, says is not negative whatever these are, if it says anything."""
+    """The value that is not negative by `q`, a comparison of the index with axes, whatever these are; else None."""
     if not isinstance(q, NonNegative) or not scope.is_static(q.value) or not q.value.coefficient(index):
         return None
     own = atom_affine(index) * q.value.coefficient(index)
@@ -62,5 +62,5 @@ def _hull(scope: Scope, index: Index, q: Predicate) -> Affine | None:
 
 
 def whole_ranges(scope: Scope) -> Ranges:
-    """The axes of a scope that are whole, and how long they are."""
+    """The axes of a scope that begin at 0, with their lengths."""
     return {i: r.stop for i, r in scope.domain.items() if r.start is ZERO}

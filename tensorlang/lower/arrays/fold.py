@@ -1,4 +1,4 @@
-"""Scalar expressions from the values of their parts: what whole arrays and tiles have in common."""
+"""Scalar expressions from the values of their parts: what lowering to whole arrays and to tiles has in common."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def combined(
     guarded: Callable[[Value], Value] = lambda v: v,
     shown: Callable[[Axes], Value | None] = lambda axes: None,
 ) -> Deep[Value]:
-    """The value of a number, sum, product or call, where `value` has those of its parts; in a product a factor that is
-    1/c is divided by, unless it is `shared`.
+    """The value of a number, sum, product or call, given the `value` of its parts. In a product, division takes the
+    place of a factor 1/c, unless that is `shared`.
 
     Arguments at which a function may not be finite are `guarded`. Loops that data end run where elements over axes are
-    `shown`, None being everywhere. Raises `NormalFormError` for other expressions.
+    `shown`, which is everywhere if that is None. Raises `NormalFormError` for other expressions.
     """
     match e:
         case Const(number):

@@ -1,8 +1,8 @@
-"""Statements of one form, which differ in what they read alone, are written once, and then again with other names.
+"""Statements of one form, which only differ in what they read, are written once, and copied with other names.
 
     x1 = gen i:n. sum j:n. A[i, j] * x0[j]          x2 = gen i:n. sum j:n. A[i, j] * x1[j]
 
-Two have one form if they read the same with their variables numbered, and what these are held as is the same, too.
+Two have one form if they are equal once their variables are numbered, and these are held in the same way, too.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from tensorlang.lower.plan.triangular import Cut
 from tensorlang.normal.pattern import axes, axis
 
 _MOST_SAID = 400
-"""Words by which a statement is said: some two a node."""
+"""The most words by which a statement is described: about two for each node."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What two statements of one form have in common, and the variables that this one reads, in the order of those."""
+    """The key that statements of one form share, and the variables that this one reads, in the same order."""
 
     key: Hashable
     variables: tuple[Var, ...]
@@ -83,12 +83,11 @@ class Written:
 
     @cached_property
     def bound(self) -> tuple[str, ...]:
-        """The names that its code gives."""
+        """The names that its code binds."""
         return tuple(_bound(self.statements))
 
     def again(self, name: str, read: tuple[str, ...], fresh: Callable[[str], str]) -> list[Statement]:
-        """The code of the statement of this form that is called `name`, and what it reads `read`; `fresh` makes names
-        like those of this one."""
+        """The code of a statement of this form called `name` that reads `read`; `fresh` makes names like those here."""
         arrays = dict(zip(self.read, read, strict=True))
         new = {**arrays, self.name: name}
         for bound in self.bound:
@@ -106,7 +105,7 @@ class Written:
 def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> Form | None:
     """The form of the statement of `e`, `further` being what else its code depends on.
 
-    None if it is too large to be compared, or reads what is held at points, or as several arrays.
+    None if it is too large to be compared, or reads arrays that are held at points, or pairs of arrays.
     """
     numbered = _numbered(e)
     if numbered is None:
@@ -169,7 +168,7 @@ def positional(cut: Cut) -> Hashable:
 
 
 def _bound(statements: Collection[Statement]) -> dict[str, None]:
-    """The names that are given in `statements`, of functions and their parameters, too."""
+    """The names bound in `statements`, those of functions and their parameters included."""
     block = Block(list(statements))
     found: dict[str, None] = {}
     for s in block.walk():
@@ -188,7 +187,7 @@ def _decided(d: Decision, values: Mapping[Var, Expr]) -> Decision:
 
 
 def _renamed(s: Statement, new: Mapping[str, str]) -> Statement:
-    """`s`, in which what is called by these names is called otherwise."""
+    """`s` with these names replaced by `new` ones."""
 
     def block(b: Block) -> Block:
         return Block([_renamed(inner, new) for inner in b.statements])

@@ -1,7 +1,6 @@
 """Static integers of generated code: affine expressions of sizes, which are known whenever the code is traced.
 
-What is not affine, such as max(0, n - 1), becomes a named integer: an atom of its own, with the bounds that are
-known of it.
+Others, such as max(0, n - 1), become named integers: atoms of their own, with the bounds that are known of them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Range:
 
 @dataclass
 class Integers:
-    """The names of sizes and other static integers, and what is known of them."""
+    """The names of sizes and other static integers, and the bounds that are known of these."""
 
     names: Names
     spelled: dict[Atom, str] = field(default_factory=dict)
@@ -47,7 +46,7 @@ class Integers:
     upper: dict[Atom, list[Affine]] = field(default_factory=dict)
     made: dict[tuple[int, Node], Affine] = field(default_factory=dict)
     proved: dict[Affine, bool] = field(default_factory=dict)
-    """Whether these were seen to be nonnegative; forgotten where more is known of an integer than when it was named."""
+    """Whether these were proved nonnegative; forgotten where more becomes known of an integer than at its naming."""
 
     def spell(self, names: Mapping[Index, str] | Mapping[Size, str]) -> None:
         """Say what indices or sizes are called."""
@@ -126,13 +125,13 @@ class Integers:
         return a.constant >= 0 and all(k >= 0 and isinstance(atom, Size) for atom, k in a.terms)
 
     def range_of(self, index: Index, size: Affine, block: Block) -> Range:
-        """0 <= index < size, of which there is none if the size is negative."""
+        """0 <= index < size; empty if the size is negative."""
         if self.is_nonnegative(size):
             return Range(ZERO, size)
         return Range(ZERO, self.greatest(f"{index.name}_stop", [ZERO, size], block, [size]))
 
     def between(self, low: Affine, high: Affine, block: Block) -> Range:
-        """From `low` to `high`, if there is anything: they are bounds of what has no value where an index has none."""
+        """From `low` to `high`, or empty: they are bounds of something that has no value where some index has none."""
         return Range(low, self.greatest("stop", [low, high + 1], block, [high + 1]))
 
     def restricted(self, index: Index, r: Range, starts: list[Affine], stops: list[Affine], block: Block) -> Range:
@@ -143,7 +142,7 @@ class Integers:
         start = self.greatest(f"{index.name}_start", starts, block, [])
         stop = self.least(f"{index.name}_stop", stops, block)
         if not proper:
-            # no point at all is a range that is empty, not one of negative length
+            # without a point a range is empty, and not of negative length
             stop = self.greatest(f"{index.name}_stop", [start, stop], block, [stop])
         return Range(start, stop)
 
@@ -198,7 +197,7 @@ class Integers:
     def undominated(
         self, values: Iterable[Affine], sign: int, low: Callable[[Affine], Affine] = lambda a: a
     ) -> list[Affine]:
-        """Those of which the greatest is that of all `values`, or the least if `sign` is -1; `low`: lower bounds."""
+        """Some of `values` with the same greatest one as all of them, or least if `sign` is -1; `low`: lower bounds."""
 
         def is_further(a: Affine, b: Affine) -> bool:
             return self.is_nonnegative(low((a - b) * sign))

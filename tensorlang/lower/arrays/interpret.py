@@ -1,8 +1,8 @@
 """Array programs run by NumPy, and what they cost: no compiler, one operation after the other.
 
-Each operation is counted as what it takes of the arrays that it is given (`meaning`): additions, multiplications and
-comparisons of real numbers, what a scalar function costs in the model, and one for each real number that is moved to
-another place. What indices and conditions take is not counted. The bytes are those of all arrays that are named.
+Each operation is counted by what it takes for the arrays that it is given (`meaning_work`): additions, multiplications
+and comparisons of real numbers, what a scalar function costs in the model, and one for each real number that is moved
+to another place. Indices and conditions are not counted. The bytes are those of all arrays that are named.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Count:
 def interpret(
     program: Define, arguments: Sequence[Anything], sizes: Mapping[str, int] | None = None
 ) -> tuple[Anything, Count]:
-    """What `program` gives for these arguments, arrays or tuples of arrays, and for the `sizes` that no shape
+    """The result of `program` for these arguments, arrays or tuples of arrays, and for the `sizes` that no shape
     determines; and what that took.
 
     Raises `NormalFormError` for an operation of no meaning.
@@ -117,7 +117,7 @@ class _Run:
     count: Count
 
     def steps(self, block: Block, scope: Scope) -> Anything:
-        """What the program returns, step by step."""
+        """The result of the program, run step by step."""
         result: Anything = None
         step: list[Statement] = []
         name = ""
@@ -133,7 +133,7 @@ class _Run:
         return result
 
     def block(self, block: Block, scope: Scope) -> Anything:
-        """What a block returns; it assigns in `scope`."""
+        """The result of a block, which assigns in `scope`."""
         for s in block.statements:
             match s:
                 case Assign(names, value, unpacked):
@@ -161,7 +161,7 @@ class _Run:
         return call
 
     def value(self, node: Node, scope: Scope) -> Anything:
-        """What an expression is."""
+        """The value of an expression."""
         match node:
             case Number(value, real):
                 return float(value) if real or value.denominator > 1 else int(value)
@@ -230,7 +230,7 @@ class _Run:
         return found
 
     def part(self, node: Node, scope: Scope) -> Anything:
-        """What an axis is indexed by."""
+        """The index of an axis."""
         match node:
             case All():
                 return slice(None)

@@ -165,7 +165,7 @@ class Subscript(Node):
 
 @dataclass(frozen=True)
 class Length(Node):
-    """How long an array is along an axis."""
+    """The length of an array along an axis."""
 
     of: Name
     axis: int
@@ -288,7 +288,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Assign(Statement):
-    """names := value. Several names are those of the parts of a tuple, which `one` of may be alone."""
+    """names := value. Several names, or one if it is `unpacked`, are those of the parts of a tuple."""
 
     names: tuple[str, ...]
     value: Node
@@ -331,7 +331,7 @@ class When(Statement):
 
 @dataclass(frozen=True)
 class Return(Statement):
-    """What a function gives."""
+    """The value that a function returns."""
 
     value: Node
 
@@ -367,7 +367,7 @@ class Block:
         self.statements.append(Assign(tuple(names), value, True))
 
     def give(self, value: Node, name: str | None = None) -> None:
-        """Return `value`, or assign it to `name`; what was last assigned to the name that it is, itself."""
+        """Return `value`, or assign it to `name`; if `value` is the name assigned last, that assignment is replaced."""
         last = self.statements[-1] if self.statements else None
         if isinstance(last, Assign) and isinstance(value, Name) and last.names == (value.name,) and not last.unpacked:
             self.statements.pop()

@@ -1,4 +1,4 @@
-"""Branches on values, joined where they meet: one selection, instead of a sum of what is zero elsewhere.
+"""Branches on values, joined where they meet: one selection, instead of a sum of terms that are zero elsewhere.
 
 [c[i] = 1] * a + [c[i] = 0] * b                                         ->  jnp.where(c == 1, a, b)
 [c[i] = 1 and d[i] = 1] * a + [c[i] = 1 and d[i] = 0] * b + [c[i] = 0] * e
@@ -57,7 +57,7 @@ def _split(ctx: Context, terms: list[_Term]) -> Predicate | None:
 
 
 def _sides(q: Predicate, terms: list[_Term]) -> tuple[list[_Term], list[_Term]]:
-    """The terms under `q` and those under its opposite, without saying so."""
+    """The terms under `q` and those under its opposite, without these conditions."""
     opposite = negation(q)
     sides: tuple[list[_Term], list[_Term]] = [], []
     for sign, p, e in terms:

@@ -114,7 +114,7 @@ def _joined(values: list[Value], every: bool, order: Axes) -> Value:
 
 
 def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
-    """An equality that determines the bound index does away with it; else some point of its axis must do."""
+    """An equality that determines the bound index eliminates it; else some point of its axis must satisfy the rest."""
     v: Value
     index, size = p.index, p.size
     parts = (NonNegative(_of(index)), NonNegative(size - 1 - _of(index)), *conjuncts(p.body))
@@ -144,7 +144,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         table: Value | None = yield from call(tabled(ctx, scope, p))
         if table is not None:
             return table
-        # counted, in a sum over what data gives
+        # counted, by a sum over points that data give
         bound, body = [(index, size)], p.body
         while isinstance(body, Exists):
             bound.append((body.index, body.size))

@@ -1,7 +1,7 @@
 """What the operations of array programs and the parts of the library mean, in NumPy: plainly, in double precision.
 
-It shares no code with what runs, which chooses by sizes among fast ways to compute the same. How many additions,
-multiplications and comparisons an operation takes is told by `meaning_work`.
+It shares no code with the operations that run, which choose by sizes among fast ways to compute the same.
+`meaning_work` has the additions, multiplications and comparisons that an operation takes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _read(x: Array, *at: Array) -> Array:
     clipped = iter([np.where(inside, a, 0) for a in arrays])
     found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
     places = [k for k, a in enumerate(at) if not isinstance(a, slice)]
-    # what places give comes in front, unless they are next to each other
+    # axes of places come first, unless the places are next to each other
     before = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
     shape = (1,) * before + inside.shape + (1,) * (found.ndim - before - inside.ndim)
     return np.where(inside.reshape(shape), found, 0)
@@ -64,7 +64,7 @@ def _changed(x: Array, value: Array, *at: Array, adds: bool) -> Array:
 
 
 def _take(x: Array, *at: Array) -> Array:
-    """As `_read`, but what is outside is hidden: it is whatever is nearest."""
+    """As `_read`, but what is outside is hidden anyway, so that the nearest element will do."""
     if x.size == 0:
         x = np.zeros([max(n, 1) for n in x.shape], x.dtype)
     return x[tuple(a if isinstance(a, slice) else np.clip(a, 0, n - 1) for a, n in zip(at, x.shape, strict=False))]

@@ -1,6 +1,7 @@
-"""What the operations on the greatest and least values mean, and on the first places of these, in NumPy.
+"""The meaning, in NumPy, of the operations on greatest and least values, and on the first places of these.
 
-Over axes and ranges, of groups and at places; as `meaning`, of which this is a part, it shares no code with what runs.
+They go over axes and ranges, groups, and places. Like `meaning`, to which it belongs, this module shares no code with
+the operations that run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _numbers_in_groups(values: Array, mask: Array, at: Array, asked: Array, stri
 
 
 def _numbers_up_to(values: Array, mask: Array, at: Array, ranks: Array, asked: Array, limits: Array) -> Array:
-    """The numbers of the first of the greatest values; -1 of none."""
+    """The numbers of the first of the greatest values; -1 where there is none."""
     found = np.full((*limits.shape, *values.shape[1:]), -1, INT)
     mask = np.broadcast_to(mask, values.shape)
     for k in np.ndindex(*limits.shape):

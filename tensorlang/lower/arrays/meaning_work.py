@@ -1,4 +1,4 @@
-"""How many additions, multiplications and comparisons an operation of array programs takes of given arrays."""
+"""The additions, multiplications and comparisons that an operation of array programs takes for given arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorlang.lower.arrays.meaning_of_extrema import Array
 
 
 def _sum_in_chunks_work(q: Array, k: Array, v: Array | None, axis: int, *_: bool) -> int:
-    """As of the sums in the model: a product for each element of a chunk, and for each of what comes before it."""
+    """As for the sums in the model: products with each element of a chunk, and with each of the sum of those before."""
     rows = q.shape[: axis + 1]
     d, e = prod(q.shape[axis + 1 :]), 1 if v is None else prod(v.shape[axis + 1 :])
     size = min(rows[-1], max(64, 2 * d * e // (d + e))) if d + e else 0
@@ -30,7 +30,7 @@ def _decaying_in_chunks_work(
     axis: int,
     *_: object,
 ) -> int:
-    """Those, and for each element of a chunk an exponential and what it is of."""
+    """The same, and for each element of a chunk an exponential and its argument."""
     ends = [side[-2:] for side in (*exponents, *powers, *differences)]
     q = ends[0][1] if q is None else q
     size, several = min(q.shape[axis], 64), 1 << len(differences)
@@ -157,4 +157,4 @@ WORK: Mapping[str, Callable[..., int]] = {
     "_correlate": _correlation_work,
     "_correlate_in_steps": _correlation_work,
 }
-"""How many operations a part takes of the arrays that it is given, where that is not one for each element it gives."""
+"""The operations that a part takes for the arrays that it is given, if that is not one for each element returned."""

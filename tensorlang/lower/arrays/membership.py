@@ -2,9 +2,9 @@
 
     exists k:e. a[k] = i and q(k)    =    table[i]        where table = gen u:n. exists k:e. a[k] = u and q(k)
 
-What the predicate reads at places other than those that it binds becomes an axis of the table. So no array has an axis
-for the point that asks and another for the points that answer. Where a table would have more axes than what asks, as
-for exists k:e. a[k] = y[i] and k < i, the answers are counted as a sum is, for each point that asks.
+What the predicate reads at places without bound indices becomes an axis of the table. So no array has an axis for the
+points that ask and another for the points that answer. Where a table would have more axes than the points that ask, as
+for exists k:e. a[k] = y[i] and k < i, the answers are counted by a sum, for each point that asks.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import unanswered
 
 _FEW = 8
-"""Up to this number of points, each is asked, by a loop as well."""
+"""Up to this many points are tested one by one, in loops, too."""
 
 
 def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
-    """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
+    """`parts` without conditions on data that the others imply: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
     inside = [q for i, r in ranges.items() for q in (at_most(r.start, atom_affine(i)), at_most(atom_affine(i), r.last))]
     return unanswered(parts, conjunction(inside))
 
 
 def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
-    """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place, or asks
-    data for more at once than there are axes that ask."""
+    """Where `p` holds, read from a table; None if a place in it mixes bound indices with others, or if the table would
+    have more axes than the points that ask."""
     binders, body = _outermost(p)
     keys = _Keys(frozenset(binders))
     abstract = keys.predicate(_by_own_data(body, binders))
@@ -91,7 +91,7 @@ def _table(
 
 
 def _covered(ctx: Context, inner: Scope, binders: Mapping[Index, Affine], p: Predicate) -> Node | None:
-    """exists k. a(k) <= u <= b(k) for the points u of an axis: which of them such intervals cover. None for another."""
+    """exists k. a(k) <= u <= b(k) for the points u of an axis: which are in such intervals. None for other `p`."""
     parts = conjuncts(p)
     if len(inner.domain) != 1 or len(binders) != 1 or not all(isinstance(q, NonNegative) for q in parts):
         return None
@@ -109,8 +109,8 @@ def _covered(ctx: Context, inner: Scope, binders: Mapping[Index, Affine], p: Pre
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
-    """`p`, in which what is asked about is called by what it is equal to: exists k. a[k] = i and y[i] = b[k] asks
-    only about i, for y[i] is y[a[k]]."""
+    """`p`, with the values that it asks about replaced by data that they equal: exists k. a[k] = i and y[i] = b[k] only
+    asks about i, since y[i] is y[a[k]]."""
     parts = list(conjuncts(p))
     for own in range(len(parts)):
         q = parts[own]
@@ -133,15 +133,15 @@ def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
 
 
 def _asks_itself(p: Predicate, binders: Mapping[Index, Affine]) -> bool:
-    """Whether `p` is of bound indices alone."""
+    """Whether all indices of `p` are bound."""
     return all(i in binders for i in free_atoms(p) if isinstance(i, Index))
 
 
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
-    """What `p` binds, with what else is bound for the same points of data, and the predicate under all of these.
+    """The indices that `p` and inner quantifiers over the same points of data bind; and the predicate under these.
 
-    Data that only meet others in comparisons, as in exists k. a[k] = i and exists l. b[l] = a[k], are asked apart,
-    unless the question is about what asks, too: exists l. b[l] = i and c[l] = a[k].
+    An inner quantifier whose data are only compared with others, as in exists k. a[k] = i and exists l. b[l] = a[k],
+    stays as it is, unless it also involves indices from outside: exists l. b[l] = i and c[l] = a[k].
     """
     binders = {p.index: p.size}
     parts = list(conjuncts(p.body))
@@ -172,7 +172,7 @@ def _place(k: int) -> Index:
 
 @dataclass
 class _Keys:
-    """Predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
+    """Predicates over bound indices and axes of a table; each axis stands for an expression without bound indices."""
 
     bound: frozenset[Index]
     axes: dict[Affine, Index] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class _Keys:
         return not self.bound.isdisjoint(atom_affine(atom).free)
 
     def _key(self, a: Affine) -> Affine:
-        """`a` with an axis for what is no static integer in it."""
+        """`a` with an axis in place of the part that is no static integer."""
         moving = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
         if not moving:
             return a

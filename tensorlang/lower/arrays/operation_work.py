@@ -1,4 +1,4 @@
-"""What an operation of array programs takes, for all sizes: additions, multiplications and comparisons."""
+"""The additions, multiplications and comparisons that an operation of array programs takes, for all sizes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tensorlang.lower.arrays.ir import EinsumSpec
 from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
 
 ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over", "_first_greatest_where_over")
-"""Those that add up or compare, element by element, what the function gives."""
+"""Operations that add up or compare, element by element, what their function returns."""
 
 _TYPICAL = 128
-"""The order of the products of an einsum is the best where sizes are that large."""
+"""The size at which the order of the products of an einsum is the best one."""
 
 
 def _einsum(spec: EinsumSpec, *arrays: Shaped) -> list[tuple[int, Shape]]:
@@ -57,8 +57,7 @@ def _best_order(terms: tuple[frozenset[str], ...], kept: frozenset[str], sizes: 
 def _correlation(
     x: Shaped, w: Shaped, at: Value, how: Value, groups: Value = ZERO, batch: Value = ZERO, outer: Value = ZERO
 ) -> list[tuple[int, Shape]]:
-    """Sums of products with as many factors as there are taps or elements to be read, if these are fewer; a Fourier
-    transform never takes more."""
+    """Sums of products, one for each tap, or element read if these are fewer; a Fourier transform never takes more."""
     g, b, rank = number(groups), number(batch), len(at)
     lines = zip(w.shape[len(w.shape) - rank :], x.shape[len(x.shape) - rank :], strict=True)
     factors = (extreme(False, line) for line in lines)
@@ -66,11 +65,11 @@ def _correlation(
 
 
 _CHUNK = 64
-"""As long as a chunk is at least, where chunks pay."""
+"""The least length of a chunk where chunks pay."""
 
 
 def _chunks(q: Shaped, k: Value, v: Value, axis: Value, *_: Value) -> list[tuple[int, Shape]]:
-    """At most: products for each element of a chunk, and for each of the matrix that the chunks before it make."""
+    """An upper bound: products for each element of a chunk, and for each of the matrix of all chunks before it."""
     first = number(axis) + 1
     rows, inner = q.shape[:first], q.shape[first:]
     columns = v.shape[first:] if isinstance(v, Shaped) else ()
@@ -83,7 +82,7 @@ def _chunks(q: Shaped, k: Value, v: Value, axis: Value, *_: Value) -> list[tuple
 def _decaying_in_chunks(
     exponents: Value, powers: Value, differences: Value, q: Value, k: Value, v: Value, axis: Value, *_: Value
 ) -> list[tuple[int, Shape]]:
-    """Those, with twice as many rows for each difference, and for each element of a chunk exponentials."""
+    """The same, doubled for each difference, and exponentials for each element of a chunk."""
     ends = [side[-2:] for side in (*exponents, *powers, *differences)]
     q = q if isinstance(q, Shaped) else ends[0][1]
     several = 2 ** len(differences)
@@ -92,7 +91,7 @@ def _decaying_in_chunks(
 
 
 def _decaying_in_order(a: Shaped, b: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]]:
-    """An exponential and a product for each element of a quarter of a chunk, of each row, and what is kept."""
+    """For each row an exponential and a product for each element of a quarter of a chunk, and what is kept."""
     columns = v.shape[1:] if isinstance(v, Shaped) else ()
     return [(_CHUNK, a.shape), (_CHUNK // 2, (*a.shape, *columns)), (8, b.shape), (4, (*b.shape, *columns))]
 
@@ -175,4 +174,4 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     "_correlate": _correlation,
     "_correlate_in_steps": _correlation,
 }
-"""So many operations for each element of arrays of these shapes, where that is not one for each element it gives."""
+"""The operations for each element of arrays of these shapes, where that is not one for each element of the result."""

@@ -5,8 +5,8 @@ index array for each argument. Then
 
     sum i, j. [R(i, j)] * e   =   sum p:count. [i := R0[p], j := R1[p]] e
 
-and R(R0[p], R1[p]) is true. Where a sum over the list leaves other arguments than the first, it is wanted in their
-order, too: as one more index array, of the places of its points.
+and R(R0[p], R1[p]) is true. Where a sum over the list leaves arguments other than the first, the list is needed in
+their order, too: as one more index array, of the places of its points.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Points:
         return Tuple(tuple(Name(column.name) for column in self.columns))
 
     def matched(self, arguments: Sequence[Affine]) -> Affine | None:
-        """Which point has these arguments, if they are the columns of one."""
+        """The number of the point that has these arguments, if they are the columns of one."""
         found = self._entry(arguments[0])
         if found is None or any(self._entry(a) != (k, found[1]) for k, a in enumerate(arguments)):
             return None

@@ -72,9 +72,9 @@ class ArrayProgram(Shown):
     """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
     `sizes` has all of them by their names in it.
 
-    `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
-    The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
-    further `orders` which of the points comes when. In `strict` programs what brackets hide has no influence, whatever
+    `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed. The
+    relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the further
+    `orders` one with the places of the points in it. In `strict` programs what brackets hide has no influence, whatever
     it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line. A program
     that is `in_step` runs at each time of a recurrence.
     """
@@ -99,7 +99,7 @@ class ArrayProgram(Shown):
         signed = self._parameters(f, sparse)
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
-        # what a step has of its state, and may change, is a parameter
+        # the states, which a step may change, are parameters
         self._states = frozenset(self._ctx.held) if in_step else frozenset()
         head = len(self._body.statements)
         self.plan = plan(f, sparse, in_step, strict)
@@ -151,7 +151,7 @@ class ArrayProgram(Shown):
         return found
 
     def _given(self, g: Given) -> None:
-        """An array that depends on nothing but sizes."""
+        """Assign an array that depends on sizes alone."""
         ctx = self._ctx
         name = ctx.names.fresh_global(g.variable.name)
         match g.value:
@@ -173,15 +173,15 @@ class ArrayProgram(Shown):
                     ctx.increasing.add(g.variable)
 
     def _ranged(self, x: IndexArray) -> None:
-        """Note whether there is something in the range of what the program chooses, at all sizes."""
+        """Note if the range of `x`, which the program chooses, may be empty at some sizes."""
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.possibly_empty.add(x)
 
     def _statement(
         self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False, certain: bool = False
     ) -> Held:
-        """The array of `e`, stored like that; if it is `forced`, by XLA too; if it is `certain`, an extremum that is
-        only read where it is of something."""
+        """The array of `e`, stored as `storage` says, and if it is `forced`, in memory by XLA, too; `certain` if it is
+        an extremum that is only read where it is not empty."""
         ctx = self._ctx
         name = ctx.names.fresh_global(wanted)
         conditions = Required(self._required)
@@ -204,7 +204,7 @@ class ArrayProgram(Shown):
             before = ctx.names.count
             held, statements = self._written(held, e, storage, forced)
             decided = partial(tuple, ctx.decisions.end_statement())
-            if form and ctx.names.count == before:  # what it reads was not put together for it
+            if form and ctx.names.count == before:  # no array was put together for it
                 read = self._names_of(form.variables)
                 self._forms[form.key] = Written(
                     name, form.variables, read, tuple(statements), decided(), held.cut is not None
@@ -216,7 +216,7 @@ class ArrayProgram(Shown):
         return held
 
     def _further(self, storage: Storage, forced: bool) -> Hashable:
-        """What else than an expression and what it reads its code depends on."""
+        """All that the code of an expression depends on, besides the expression and what it reads."""
         return (
             forced,
             self._ctx.certain is not None,
@@ -274,7 +274,7 @@ class ArrayProgram(Shown):
         ctx.end_statement()
 
     def _required(self, read: Expr) -> Conditions:
-        """The conditions without which what is read is zero."""
+        """The conditions without which an element that is read is zero."""
         key, at = read_by(read)
         held = self._ctx.held[key]
         return at_places(held.required, len(held.shape), at)

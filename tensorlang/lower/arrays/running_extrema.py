@@ -30,7 +30,7 @@ _PARTS = {
 
 
 def limit(ctx: Context, scope: Scope, e: Extremum | Choice, p: Predicate) -> Affine | WhyNot:
-    """What the condition `p` says is not negative, if that alone ties the index of `e` to axes of the result."""
+    """The value that `p` says is not negative, if that alone ties the index of `e` to axes of the result."""
     found = [q for q in conjuncts(p) if q is not TRUE]
     a = found[0].value if len(found) == 1 and isinstance(found[0], NonNegative) else None
     if a is None or abs(a.coefficient(e.index)) != 1 or any(e.index in atom_affine(x).free for x in a.lookups):
@@ -42,7 +42,7 @@ def limit(ctx: Context, scope: Scope, e: Extremum | Choice, p: Predicate) -> Aff
 
 
 def running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, a: Affine) -> Deep[Value]:
-    """`e`, whose index is in the range `r`, as far as `a` is not negative: a running extremum read where that ends."""
+    """`e` over the values of its index, in the range `r`, where `a` is not negative: read from a running extremum."""
     j, outer = e.index, scope.axes(a)
     backwards = a.coefficient(j) > 0
     end = atom_affine(j) - a if backwards else atom_affine(j) + a
@@ -56,7 +56,7 @@ def running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, a: Affin
     node = apply(part, values, integer(axes.index(j)), Name(str(backwards)))
     lengths = {i: domain[i].extent for i in axes}
     if not ctx.integers.is_nonnegative(r.extent - 1, _nonempty(scope, end)):
-        # something to read for the rows that there are, in which it is hidden
+        # rows must have something to read, even if it is hidden
         lengths[j] = ctx.integers.greatest(f"{j.name}_size", [constant(1), r.extent], scope.block, [])
         node = apply("_over", node, *(ctx.shape((ZERO, n)) for n in lengths.values()))
     name = ctx.named_array(Value(node), scope.block, "running")
@@ -75,5 +75,5 @@ def _always(ctx: Context, scope: Scope, q: Predicate) -> bool:
 
 
 def _nonempty(scope: Scope, a: Affine) -> list[Affine]:
-    """What is not negative where there is an element for each index of `a`."""
+    """Values that are not negative where each index of `a` has a value."""
     return [r.extent - 1 for i in a.indices if (r := scope.range_of(i)) is not None]

@@ -51,7 +51,7 @@ class Scope:
     def bounds(self, a: Affine) -> tuple[Affine, Affine]:
         """The least and the greatest value of `a` over the axes and loops that it depends on."""
         low = high = a
-        # what is looked up comes first: its places have some of the same axes
+        # lookups come first: their places have some of the same axes
         for i, k in sorted(a.terms, key=lambda term: not isinstance(term[0], Lookup)):
             r = self.range_of(i)
             if r is not None:

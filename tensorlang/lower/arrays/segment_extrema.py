@@ -1,4 +1,4 @@
-"""Extrema over points that data give: each of a segment, not of a box that is searched.
+"""Extrema over points that data give: each over a segment, rather than a search of a box.
 
 gen i. max j where R(i, j) and p. e   =   the greatest of [i := R0[q], j := R1[q]] e, for each i over its points q
 gen i. max j where y[j] = i and p. e  =   the greatest of [i := y[j]] e, for each i over the j whose y[j] it is
@@ -38,8 +38,8 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class Segments:
-    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum;
-    `left` is what else must hold for it to count."""
+    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum; a
+    point counts where the conditions `left` hold."""
 
     points: Mapping[Index, Range]
     at: Mapping[Index, Affine]
@@ -102,7 +102,7 @@ def _of_relation(
 
 
 def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]) -> Segments | None:
-    """The values of the index, where elements of index arrays there give axes of the result."""
+    """All values of the index as points, where elements of index arrays there give axes of the result."""
     found = placed(Summation(scope, {e.index: r}, tuple(parts), e.body))
     if not found.at:
         return None
@@ -113,7 +113,7 @@ def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[P
 
 
 def _places(q: Related, columns: list[Affine], indices: set[Index]) -> tuple[dict[Index, Affine], list[Predicate]]:
-    """What those of `indices` that are in `q` are at a point, and what else must hold for it to be one of theirs."""
+    """The values that those of `indices` in `q` have at a point, and the conditions that are left for it to be one."""
     at: dict[Index, Affine] = {}
     left = [a - c for a, c in zip(q.arguments, columns, strict=True)]
     while (found := _first_solved(left, indices)) is not None:
@@ -125,7 +125,7 @@ def _places(q: Related, columns: list[Affine], indices: set[Index]) -> tuple[dic
 
 
 def _first_solved(differences: list[Affine], indices: set[Index]) -> tuple[int, Index, Affine] | None:
-    """The first of `differences` with one of `indices` alone, and what this is where the difference is 0."""
+    """The first of `differences` with only one of `indices`, that index, and its value where the difference is 0."""
     for k, d in enumerate(differences):
         inside = [i for i in d.indices if i in indices]
         if len(inside) == 1 and abs(d.coefficient(inside[0])) == 1:

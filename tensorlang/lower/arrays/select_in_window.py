@@ -1,7 +1,7 @@
 """Elements of index arrays that are in short ranges, such as the places that a pooling chooses within its windows.
 
-What is read there is one of a few slices, and what is written there is, for each of a few offsets, zero but where that
-is the one: neither needs a gather or a scatter, and where windows overlap, nothing is sorted.
+A read there is one of a few slices, and a write is, for each of a few offsets, zero except where that is the chosen
+one: neither takes a gather or a scatter, and where windows overlap, nothing is sorted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Window:
     width: Affine
 
     def node(self, ctx: Context, scope: Scope, axes: Axes, size: Affine) -> Tuple:
-        """What the library's function is told of it, for values with these axes and a result of that size."""
+        """The window as the library's function takes it, for values with these axes and a result of that size."""
         node = ctx.integers.node
         offset = positions(ctx, scope, self.offset, axes)
         return Tuple((integer(self.step), node(self.first), node(size), offset, node(self.width)))
@@ -43,10 +43,10 @@ class _Window:
 def select_in_windows(
     ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], Node]
 ) -> Node | None:
-    """The values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None
-    unless each of these places is in a window that moves along with an axis of its own, and they vary along no other.
+    """The values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None unless each of
+    these places is in a window that moves along with an axis of its own, and they vary along no other.
 
-    Where windows are symbolic and turn out to be long, it is what `scattered` gives.
+    Where symbolic windows turn out to be long, the result is that of `scattered`.
     """
     windows = [_window(inner, a - scope.domain[i].start) for i, a in at.items()]
     found = [w for w in windows if w is not None]

@@ -1,4 +1,4 @@
-"""What the operations of array programs make of shapes, for all sizes: it says the same as `meaning` of arrays.
+"""The shapes that operations of array programs return, for all sizes: what `meaning` says of arrays, said of shapes.
 
 Blocks of rows are few at all sizes, so they are taken as one block; windows are taken row by row.
 """
@@ -271,4 +271,4 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_turned": lambda x, places: Shaped(tuple(x.shape[number(k)] for k in places), x.kind),
     "_worthwhile": lambda inner, edge: inner,
 }
-"""The shape, or whatever else, that each operation gives. `greatest` and `least` are of static integers alone."""
+"""The shape, or other value, that each operation returns. `greatest` and `least` only take static integers."""

@@ -1,4 +1,4 @@
-"""What every generated function begins with: its parameters as arrays of one dtype, and the sizes that shapes tell."""
+"""The beginning of every generated function: parameters as arrays of one dtype, and sizes that shapes determine."""
 
 from __future__ import annotations
 

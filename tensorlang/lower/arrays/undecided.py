@@ -23,13 +23,13 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.sets.solve import simplify_in
 
 MOST_PARTS = 6
-"""Predicates beyond which it is not asked whether they exclude one another."""
+"""The most predicates that are checked for whether they exclude one another."""
 
 
 def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
-    """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
-    a point of a relation is, that is true. Where none of an index array's elements is in its range, `parts` that
-    compare them are false, which is added to what is left."""
+    """The conditions in `parts` that known facts about data leave open: elements of index arrays are in their range,
+    and a relation holds at its points. Where the range of an index array is empty, `parts` that compare its elements
+    are false: conditions that it is not empty are added."""
     left = [q for q in parts if not _is_certain(ctx, q)]
     for q in parts:
         if not isinstance(q, Or):
@@ -38,7 +38,7 @@ def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate])
 
 
 def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[NonNegative]:
-    """What must hold of sizes, and is not known to, for what was looked up to be there."""
+    """Conditions on sizes, not known to hold, without which the arrays that are looked up have empty ranges."""
     arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.possibly_empty)
     return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
 

@@ -5,8 +5,9 @@
     gen i. s[i] + [k[t] <= i < k[t] + 3] * e[i - k[t]]     s, with three elements of that put into it
     gen i. s[i] + sum q. [i = k[t, q]] * e[q]              s, with e added at all places k[t, q]
 
-XLA writes into an array that a loop carries where nothing reads it afterwards. So such a step takes as long as what it
-changes, which is what it costs, and not as long as the whole state. `write_last` sees to it that all is read before.
+XLA writes into an array that a loop carries, if nothing reads it afterwards. So such a step takes as long as what it
+changes, which is what the model counts, and not as long as the whole state. `write_last` makes sure that all is read
+before.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from tensorlang.sets.solve import simplify_in
 _WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
 
 _MOST = 8
-"""Terms beyond which a sum is not looked at."""
+"""The most terms of a sum that is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class _Term:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """What some axes are, `pins`, at the points of the axes `along`, among which are `windows` of these widths."""
+    """The values of some axes, `pins`, at the points of the axes `along`, among which are `windows` of these widths."""
 
     pins: Mapping[Index, Affine]
     along: Axes
@@ -74,7 +75,7 @@ class _Places:
 
 
 def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Deep[Value | None]:
-    """The array of `e`, if it is one of the `states` that changes at some places: what `e` is there is put there."""
+    """The array of `e`, if it is one of the `states` that changes at some places: new values are written there."""
     terms = _terms(scope, e)
     bases = [t for t in terms if _is_state(ctx, scope, t, states) and None in _alternatives(ctx, scope, t.parts)]
     state = {term.body for term in bases}
@@ -175,7 +176,7 @@ def _kept_from(scope: Scope, q: Predicate) -> list[Predicate]:
 def _alternatives(
     ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
 ) -> list[_Places | None]:
-    """The places at one or another of which `parts` hold; None for those that they do not tell."""
+    """The places where `parts` may hold, one by one for their alternatives; None for those that determine none."""
     found = _places(ctx, scope, parts, summed)
     either = next((q for q in parts if isinstance(q, Or)), None)
     if found is not None or either is None or len(either.parts) > _MOST:
@@ -187,7 +188,7 @@ def _alternatives(
 def _places(
     ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Affine] | None = None
 ) -> _Places | None:
-    """Where `parts` may hold, if they say what some axes are, or in which short windows, in terms of the others."""
+    """Where `parts` may hold, if they determine some axes, or short windows of these, in terms of the others."""
     extents = {r.extent for r in scope.domain.values()}
     # where there was nothing to be chosen, the state has no elements either
     there = [q for q in parts if all(x.value + 1 in extents for x in has_elements(ctx, scope, lookups(q)))]
@@ -213,13 +214,13 @@ def _places(
     places = _Places({i: pins[i] for i in scope.domain if i in pins}, along, windows)
     if not pins or not any(i in along for i in summed or ()):
         return places if pins else None
-    # of sums those over places that data give, of the first axes: sums over slices are fast
+    # sums only over places that data give, on the first axes: sums over slices are fast
     first = list(places.pins) == list(scope.domain)[: len(pins)] and all(a.lookups for a in pins.values())
     return places if first and not any(i in along for i in scope.domain) else None
 
 
 def _window(scope: Scope, i: Index, parts: Sequence[Predicate]) -> tuple[Affine, Affine] | None:
-    """Where the axis `i` starts and how wide it is where `parts` hold, if that is a small number."""
+    """The start and the width of the part of axis `i` where `parts` may hold, if the width is a small number."""
     at = atom_affine(i)
     bounds = [q.value for q in parts if isinstance(q, NonNegative)]
     lows = [at - a for a in bounds if a.coefficient(i) == 1 and i not in (at - a).free]
@@ -235,12 +236,12 @@ def _window(scope: Scope, i: Index, parts: Sequence[Predicate]) -> tuple[Affine,
 
 @cached
 def _step_in(low: Affine, width: Affine) -> Index:
-    """The index of a window: of equal ones the same."""
+    """The index of a window; equal windows share it."""
     return Index("w")
 
 
 def _scope(ctx: Context, scope: Scope, at: _Places, summed: Mapping[Index, Affine]) -> Scope:
-    """The scope of what is at these places."""
+    """The scope of values at these places."""
     sizes = {**at.windows, **summed}
     own = {s: ctx.integers.range_of(s, n, scope.fixed) for s, n in sizes.items() if s in at.along}
     domain = {**own, **{i: r for i, r in scope.domain.items() if i not in at.pins}}
@@ -254,7 +255,7 @@ def _scope(ctx: Context, scope: Scope, at: _Places, summed: Mapping[Index, Affin
 
 
 def _written(ctx: Context, scope: Scope, inner: Scope, how: str, of: Node, places: _Places, v: Value) -> Node:
-    """The array `of` where the value `v` is put or added at these places."""
+    """The array `of` with the value `v` put or added at these places."""
     at: list[Node] = []
     indexed: list[int] = []
     for k, i in enumerate(scope.domain):
@@ -275,8 +276,8 @@ def _written(ctx: Context, scope: Scope, inner: Scope, how: str, of: Node, place
 def write_last(body: Block, head: int, results: Collection[str], fresh: Callable[[str], str]) -> None:
     """Move the writes into states that give some of the `results` behind all else in `body` that reads these states.
 
-    All that depends on them is computed first, at once: XLA computes what is cheap anew for each that uses it, for
-    which it would keep a copy of the state. The first `head` statements are about shapes and dtypes alone.
+    All that depends on them is computed first, at once: XLA computes what is cheap anew for each use, and would keep a
+    copy of the state for that. The first `head` statements are about shapes and dtypes alone.
     """
     read = Counter(name for node in body.nodes() for name in names_in(node))
     assigned = Counter(name for s in body.walk() if isinstance(s, Assign) for name in s.names)
@@ -316,7 +317,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
 
 
 def is_write(s: Assign) -> bool:
-    """Whether what it assigns is a state with something written into it."""
+    """Whether `s` assigns a state with something written into it."""
     return isinstance(s.value, Apply) and s.value.operation in _WRITES
 
 
@@ -332,7 +333,7 @@ def _state(node: Node) -> Node:
 
 
 def _arguments(node: Node) -> list[tuple[Node, bool]]:
-    """What is written, and where, and which of these it is."""
+    """The values that are written, and their places; each with whether it is a value."""
     found: list[tuple[Node, bool]] = []
     while isinstance(node, Apply) and node.operation in _WRITES:
         node, value, *at = node.arguments
@@ -341,7 +342,7 @@ def _arguments(node: Node) -> list[tuple[Node, bool]]:
 
 
 def _with_arguments(node: Node, moved: Mapping[Node, Node]) -> Node:
-    """The writes of other values, or in other places."""
+    """The writes of `node`, with `moved` values and places."""
     if not isinstance(node, Apply) or node.operation not in _WRITES:
         return node
     of, *own = node.arguments

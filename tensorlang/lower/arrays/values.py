@@ -199,9 +199,9 @@ def where(mask: Value, v: Value, order: Axes, otherwise: Node | None = None) -> 
 
 
 def instead(v: Value, other: Value, where: Value, order: Axes) -> Value | None:
-    """`v`, which is 0 but `where` that holds, with `other` in the place of these zeros; None unless it is a selection.
+    """`v`, which is 0 except `where` that holds, with `other` in place of these zeros; None unless it is a selection.
 
-    Its own mask may say less: what it selects can have zeros, too.
+    The mask of `v` itself may be weaker: what it selects can have zeros, too.
     """
     match v.node:
         case Apply("where", (_, w, Number(Fraction(numerator=0)))) if v.axes == union([v, other, where], order):

@@ -1,4 +1,4 @@
-"""What an array program takes for all sizes: over which boxes it works, before code exists.
+"""The cost of an array program for all sizes: the boxes over which it works, before code exists.
 
 It is run on shapes (`shapes`) as `interpret` runs it on arrays, and counts the same: for each operation one for each
 element of real numbers that it gives or copies, or what `WORK` says; and the bytes of each array that is named. A count
@@ -70,7 +70,7 @@ from tensorlang.lower.arrays.shapes import (
 )
 
 _FAR = 1000
-"""Sizes below this are told apart by their powers."""
+"""Sizes below this are found from their powers."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _place(k: int) -> Index:
 
 
 def number_in(box: Box) -> tuple[Cell, ...]:
-    """How many points a box has, as cells of which the sum is meant. Raises `TooHard`."""
+    """The number of points of a box, as cells whose sum is meant. Raises `TooHard`."""
     places = [_place(k) for k in range(len(box.loops) + len(box.shape))]
     ends = [*((loop.start, loop.stop) for loop in box.loops), *((ZERO, _end(n)) for n in box.shape)]
     inside = []
@@ -122,7 +122,7 @@ def cells_of(boxes: Mapping[Box, int]) -> tuple[Cell, ...]:
 
 
 def work(program: Define, parameters: Sequence[Value], sizes: Mapping[str, Size]) -> Work:
-    """What `program` takes of parameters of these shapes, whose `sizes` have these names in it.
+    """The cost of `program` for parameters of these shapes, whose `sizes` have these names in it.
 
     Raises `NormalFormError` for an operation of no shape.
     """
@@ -162,7 +162,7 @@ class _Run:
     step: Boxes = field(default_factory=dict)
 
     def charge(self, shape: Shape, weight: int = 1) -> None:
-        """So many operations for each element of an array of that shape."""
+        """Charge `weight` operations for each element of an array of that shape."""
         box = Box(self.loops, self.pred, shape)
         for boxes in (self.work.operations, self.step):
             boxes[box] = boxes.get(box, 0) + weight
@@ -174,7 +174,7 @@ class _Run:
         return found
 
     def steps(self, block: Block, scope: Scope) -> None:
-        """The statements of the program, in steps that are named after what they assign last."""
+        """Count the statements of the program, in steps that are named after what they assign last."""
         name = ""
         for s in (*block.statements, Blank()):
             if isinstance(s, Blank):
@@ -187,7 +187,7 @@ class _Run:
             self.block(Block([s]), scope)
 
     def block(self, block: Block, scope: Scope) -> Value:
-        """What a block returns; it assigns in `scope`."""
+        """The result of a block, which assigns in `scope`."""
         for s in block.statements:
             match s:
                 case Assign((name,), _, False) if name in self.sizes:
@@ -215,7 +215,7 @@ class _Run:
 
     @contextmanager
     def within(self, loops: Sequence[Loop], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
-        """Count what is done for each of the integers of some loops; gives their indices."""
+        """Count what is done for each of the integers of some loops; yields their indices."""
         before = self.loops, self.pred
         indices = [atom_affine(_place(len(self.loops) + k)) for k in range(len(loops))]
         self.loops, self.pred = (*self.loops, *loops), conjunction([self.pred, pred])
@@ -346,7 +346,7 @@ class _Run:
         return self.counted(found) if isinstance(found, Shaped) else found
 
     def part(self, node: Node, scope: Scope) -> Value:
-        """What an axis is indexed by."""
+        """The index of an axis."""
         match node:
             case All():
                 return slice(None)

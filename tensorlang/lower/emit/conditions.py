@@ -19,7 +19,7 @@ def sides(p: Equal | NonNegative) -> tuple[Affine, str, Affine]:
 
 
 def condition(p: Predicate, integer: Callable[[Affine], Node]) -> Node:
-    """Where `p` holds, of what `integer` makes of affine expressions."""
+    """Where `p` holds, with affine expressions as `integer` writes them."""
     match p:
         case Equal() | NonNegative():
             left, operator, right = sides(p)

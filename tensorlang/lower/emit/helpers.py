@@ -86,7 +86,7 @@ THRESHOLDS_OF = {f.name: frozenset(_thresholds(f)) for f, _ in _FOUND}
 
 
 def with_called(names: Iterable[str]) -> dict[str, None]:
-    """`names`, with all that those of them that are helpers read in turn."""
+    """`names`, with all that the helpers among them read, directly or by way of others."""
     found = dict.fromkeys(names)
     stack = list(found)
     while stack:

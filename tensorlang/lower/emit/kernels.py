@@ -45,8 +45,8 @@ class KernelSource:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
     `told` are the sizes that no shape determines, which it takes by keyword. All relations are boolean arrays: there
-    are no `orders` of points. It is made of the `definitions`, and of what these read of the library, `helpers`; they
-    are `defined` under names that are not `taken`.
+    are no `orders` of points. It consists of the `definitions`, and of the `helpers` that these read of the library;
+    the former are `defined` under names that are not `taken`.
     """
 
     def __init__(self, program: KernelProgram, emit: Emit, taken: Collection[str] = ()) -> None:

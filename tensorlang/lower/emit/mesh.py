@@ -37,7 +37,7 @@ class MeshSource:
     """The source of a program on a mesh, and what it sends.
 
     `text` defines the function `name` of the program's parameters, of the mesh, and of the sizes `told` which no shape
-    tells. It is right where no size but those of `uneven` leaves a remainder when it is cut into blocks; arrays of
+    determines. It is right where only sizes in `uneven` leave a remainder when they are cut into blocks; arrays of
     those are padded with zeros.
     """
 
@@ -102,7 +102,7 @@ class MeshSource:
         return given
 
     def _missing(self, part: Region) -> Node:
-        """How many elements the blocks have beyond the array's."""
+        """The number of elements that the blocks have beyond the end of the array."""
         if (part.along, part.size) not in self.uneven:
             return ZERO_NODE
         whole = self._block(part) * self.plan.asked.count(part.along)
@@ -116,14 +116,14 @@ class MeshSource:
         return node if self.integers.is_nonnegative(size) else apply("greatest", node, integer(0))
 
     def _cut(self, x: Node, d: int, part: Region) -> Node:
-        """`x` without what its blocks have beyond its end."""
+        """`x` without the elements that its blocks have beyond its end."""
         return apply("lax.slice_in_dim", x, ZERO_NODE, self._extent(part.size), axis=integer(d))
 
     def _block(self, part: Region) -> Affine:
         return self.blocks.size(part.along, part.size)
 
     def _stage(self, k: int, steps: Sequence[MeshStep]) -> None:
-        """Send what the statements of a stage need, compute them, and add up over devices what are parts of sums."""
+        """Send what the statements of a stage need, compute them, and add up parts of sums over the devices."""
         locals_ = [localised(self.blocks, step) for step in steps]
         made = {step.statement.key: step for step in steps}
         params: dict[Held, str] = {}
@@ -177,8 +177,8 @@ class MeshSource:
         return part
 
     def _bound(self, step: MeshStep) -> Var | IndexArray:
-        """What the value of a statement is called in a function over blocks: the array that is stored, or is added up
-        before it is."""
+        """The variable of a statement in a function over blocks: the array as it is stored, or before its parts are
+        added up and scattered."""
         key = step.statement.key
         x = self.blocks.array(key, self.plan.stored(key))
         assert not isinstance(x, Relation)
@@ -197,7 +197,7 @@ class MeshSource:
         return self.written[cut]
 
     def _fetched(self, key: Key, needs: Needs) -> str:
-        """The name of what is needed of an array, after the lines that get it."""
+        """The name of the part of an array that is needed, after the lines that get it."""
         here = self.plan.stored(key)
         if (key, needs) not in self.held:
             name = stem = self.held[key, here]
@@ -267,7 +267,7 @@ class MeshSource:
         self.device.give(names[0] if len(names) == 1 else tuple_of(names))
 
     def _run(self, given: Sequence[tuple[Key, str]], f: Function) -> None:
-        """The call of the function on the devices, and its results without what they were padded with."""
+        """The call of the function on the devices, and its results without their padding."""
         names = [name for _, name in given]
         outputs = list(dict.fromkeys(self.results))
         self.outer.blank()
@@ -339,7 +339,7 @@ def _axis(along: Along) -> Node:
 
 
 def spec_of(layout: Sequence[Along]) -> jax.P:
-    """How an array lies whose axes are laid out so."""
+    """The spec of an array whose axes are laid out like this."""
     axes = [(a if len(a) > 1 else a[0]) if a else None for a in layout]
     while axes and axes[-1] is None:
         axes.pop()
@@ -347,20 +347,19 @@ def spec_of(layout: Sequence[Along]) -> jax.P:
 
 
 def spec_node(spec: jax.P) -> Node:
-    """The code for it."""
+    """The code of a spec."""
     return apply("jax.P", *(Name("None") if a is None else _axis((a,) if isinstance(a, str) else a) for a in spec))
 
 
 def _item(key: Key) -> int:
-    """How many bytes an element takes, where numbers are of single precision."""
+    """The bytes that an element takes, where numbers are of single precision."""
     return 1 if isinstance(key[0], Relation) else 4
 
 
 def uneven(plan: MeshPlan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
-    """The sizes that leave a remainder when they are cut into blocks, and those without an index: of nothing JAX sends
-    nothing.
+    """The sizes that leave a remainder when they are cut into blocks, and those that are 0: JAX sends no empty arrays.
 
-    Where `sizes` are not known, all that are no size alone.
+    Where `sizes` are not known, all that are more than a multiple of one size.
     """
     found = set()
     cuts = {(along, n) for step in plan.steps for b, along in step.mapped.items() for n in (b.size,)}

@@ -25,10 +25,10 @@ class Source:
     The text is that of the function's `definition`, and of the parts of the library that it calls, which are among the
     names that it reads, `helpers`.
 
-    The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
-    further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would
-    be faster; so does `strict`, by which what brackets hide has no influence, whatever it is. What is `in_step` runs at
-    each time of a recurrence.
+    The relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the
+    further `orders` one with the places of the points in it. `exact` keeps to sums of products where a Fourier
+    transform would be faster; so does `strict`, by which what brackets hide has no influence, whatever it is. A program
+    that is `in_step` runs at each time of a recurrence.
     """
 
     is_recurrent = False
@@ -66,14 +66,14 @@ class Source:
         return self.text_with(())
 
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
-        """The text with further functions, which read those names, of helpers and modules."""
+        """The text with further functions, which read the helpers and modules `names`."""
         return assembled([self.definition, *definitions], [*self.helpers, *names], self._table)
 
 
 def source_of(
     f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False, in_step: bool = False
 ) -> Source:
-    """The source of `f`, as `Source` has it; or of another form of `f`, if what that does grows more slowly."""
+    """The source of `f`, as `Source` has it; or of another form of `f` whose costs grow more slowly."""
     made = Source(f, sparse, exact, strict, in_step)
     if sparse:  # what such a program does is not counted
         return made
@@ -104,7 +104,7 @@ IMPORTS = {
 
 
 def assembled(definitions: Sequence[str], names: Iterable[str], table: dict[str, int]) -> str:
-    """A module of these functions, which read those names, of helpers and modules; for the costs in `table`."""
+    """A module of functions, which read the helpers and modules `names`, for the costs in `table`."""
     known = with_called(["jnp", *names])
     helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in known]
     text = "\n\n\n".join([*helpers, *definitions])

@@ -1,6 +1,6 @@
 """What kernels and programs for several devices need beyond array programs: references to memory, methods, loops.
 
-e          ::=  e.name  |  e(e, .., name=e)          attributes; calls of what is no operation
+e          ::=  e.name  |  e(e, .., name=e)          attributes; calls other than operations
              |  e if e else e                        where the test is known when the code is traced
              |  ...                                  as a subscript: all axes
 statement  ::=  e                                    for its effect

@@ -1,4 +1,4 @@
-"""How operations of array programs are called in Python. What is not here is a part of the library, under its name."""
+"""How operations of array programs are called in Python. All others are parts of the library, under their own names."""
 
 SPELLED = {
     "arange": "jnp.arange",

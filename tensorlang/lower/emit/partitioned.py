@@ -26,7 +26,7 @@ class PartitionedSource:
     """The source of `f`, a simplified program, whose parameters and results lie on a mesh as `partition` says.
 
     `text` defines the function `name` of the program's parameters, of the mesh, and of the sizes `told` which no shape
-    tells. What lies between parameters and results XLA distributes.
+    determines. XLA distributes all that lies between parameters and results.
     """
 
     is_recurrent = True  # as of those, relations come as masks

@@ -67,7 +67,7 @@ _INFIX = {
     "and": (LOOSE, LOOSE, LOOSE),
     **dict.fromkeys(("==", "!=", ">=", "<=", ">", "<"), (LOOSE, SUM, SUM)),
 }
-"""How tightly each operator binds, and how tightly what is to its left and right must."""
+"""How tightly each operator binds, and how tightly its left and right operands must."""
 
 
 def text(node: Node) -> str:
@@ -174,7 +174,7 @@ def _matrix_product(spec: EinsumSpec) -> tuple[tuple[int, bool], tuple[int, bool
 
 
 def within(node: Node, level: int) -> str:
-    """An expression where something that binds as tightly as `level` is needed."""
+    """An expression, in parentheses unless it binds as tightly as `level`."""
     code, own = _written(node)
     return code if own >= level else f"({code})"
 
@@ -207,7 +207,7 @@ def _number(node: Number) -> str:
 @dataclass(frozen=True)
 class _Template:
     """How tightly the source of a scalar function binds, which arguments need no parentheses, the names that it reads,
-    and if it is one call of its arguments in order, of what."""
+    and the function that it calls if it is one call of its arguments in order."""
 
     level: int
     bare: tuple[bool, ...]
@@ -235,7 +235,7 @@ def _template(f: ScalarFunction) -> _Template:
 
 
 def modules_in(block: Block) -> set[str]:
-    """The modules, and functions of the library, by which the code of `block` is written."""
+    """The modules, and functions of the library, that the code of `block` uses."""
     found: set[str] = set()
     for node in block.nodes():
         match node:

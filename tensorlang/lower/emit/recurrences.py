@@ -28,7 +28,7 @@ from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
 
 Given = tuple[int, str]
-"""What a step gives: the state in which place, after the step, a "scan", or before it, a "prescan"."""
+"""An output of a step: the state in which place, after the step, a "scan", or before it, a "prescan"."""
 
 DTYPE, NONE = Name("dtype"), Name("None")
 
@@ -87,7 +87,7 @@ class Recurrent:
         self.told = signed.told
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
-        # what is in a step is small, so less is gained by windows than lost, and reads what need not be finite
+        # steps are small, so that windows cost more than they gain, and they read values that need not be finite
         inside = self._in_step
         for part in (parts or staged(f, windows=not inside, strict=strict or inside, store=store)).parts:
             match part:
@@ -112,7 +112,7 @@ class Recurrent:
         return self.text_with(())
 
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
-        """The text with further functions, which read those names, of helpers and modules."""
+        """The text with further functions, which read the helpers and modules `names`."""
         own = [code for _, code in self.definitions]
         return assembled([*own, *definitions], [*self.helpers, *names], self._table)
 
@@ -191,7 +191,7 @@ class Recurrent:
         last = self._names.fresh_global("last")
         arrays: dict[Given, Node] = {}
         if keeps:
-            # what is stored besides has a run of its own
+            # values that are stored, too, take a run of their own
             kept = self._names.fresh_global("kept")
             size = self._integers.node(turn.size)
             self._body.unpack([last, kept], apply("_keep", Text(self._store), Name(step), first, size, DTYPE))
@@ -221,7 +221,7 @@ class Recurrent:
         self.explained.append(self._explained(turn, keeps, len(arrays)))
 
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
-        """Define the function of the carried states and the time that gives the next ones and what is `read`; gives
+        """Define the function of the carried states and the time that returns the next ones and what is `read`; return
         its name."""
         made = self._made(turn.step, in_step=True)
         count = len(turn.inits)
@@ -268,7 +268,7 @@ class Recurrent:
     def _run(
         self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node
     ) -> dict[Given, Node]:
-        """Run the recurrence; gives the arrays of what its steps give."""
+        """Run the recurrence; return the arrays of the outputs of its steps."""
         if turn.local or turn.rest is not None:
             return self._sweep(turn, step, read, stored, last, first)
         if turn.until:
@@ -284,7 +284,7 @@ class Recurrent:
     def _sweep(
         self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node
     ) -> dict[Given, Node]:
-        """Run it window by window of its times, with what is computed of each; gives arrays as `_run` does."""
+        """Run it by windows of its times, with the computations of each window; return arrays as `_run` does."""
         whole = [v for v in turn.reads if v not in self._kept]
         groups: dict[str, dict[int, Var]] = {}
         for v in turn.reads:
@@ -292,13 +292,13 @@ class Recurrent:
                 group, place, _ = self._kept[v]
                 groups.setdefault(group, {})[place] = v
         lengths = {self._kept[v][0]: self._kept[v][2] for v in turn.reads if v in self._kept}
-        # windows of what is read, by name
+        # windows of the sequences that are read, by name
         spelled = {v: self._names.fresh_local(v.name) for v in turn.reads}
         start, length, given, each = (self._names.fresh_local(name) for name in ("start", "length", "read", "each"))
         windows, again = self._names.fresh_local("windows"), self._names.fresh_local("again")
 
         def taken_apart() -> Block:
-            """The windows by name: of what is stored, and of what is computed again."""
+            """The windows by name: of stored sequences, and of sequences computed again."""
             body = Block()
             if spelled:
                 body.unpack([windows, again], Name(given))
@@ -352,7 +352,7 @@ class Recurrent:
     def _window(
         self, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
     ) -> tuple[list[Node], list[Node]]:
-        """Compute what is computed in a window of that length; gives the sums, and the rows by time."""
+        """Write what is computed in a window of that length; return the sums, and the rows by time."""
         made = self._made(rest.function)
         names = {**self._spelled, **inside}
         sizes = {**self._sizes, WINDOW: length}
@@ -365,7 +365,7 @@ class Recurrent:
 
 
 def _assign(body: Block, names: Sequence[str], value: Node) -> None:
-    """What a function gives, by name: an array if it is one, and else a tuple."""
+    """Assign the results of a function to names: an array to one, a tuple to several."""
     if len(names) == 1:
         body.assign(names[0], value)
     else:
@@ -373,7 +373,7 @@ def _assign(body: Block, names: Sequence[str], value: Node) -> None:
 
 
 def _given(turn: Turn, stored: frozenset[Var], keeps: bool) -> list[Given]:
-    """What steps give of their states."""
+    """The outputs of steps that are wanted."""
     words: dict[int, set[str]] = {}
     windows = turn.rest.windows if turn.rest is not None else {}
     for v, place, word in turn.gives:
@@ -381,14 +381,14 @@ def _given(turn: Turn, stored: frozenset[Var], keeps: bool) -> list[Given]:
             words.setdefault(place, set()).add(word)
     in_windows = {(place, word) for v, place, word in turn.gives if v in windows or (keeps and v in turn.again)}
     after = [k for k in words if words[k] & {"scan", "states"}]
-    # those before are a copy of those after the steps, where these are there together
+    # states before steps are a copy of those after, where both are stored
     copied = {place for v, place, word in turn.gives if v in stored and word in ("scan", "states")}
     before = [k for k in words if "prescan" in words[k] and (k not in copied or (k, "prescan") in in_windows)]
     return [*((k, "scan") for k in after), *((k, "prescan") for k in before)]
 
 
 def _makes(place: int, word: str, key: Given, read: Sequence[Given]) -> bool:
-    """Whether the array of the state in this place is made of what steps give as `key`."""
+    """Whether the array `word` of the state in this place is made of the output `key` of steps."""
     if key[0] != place:
         return False
     return word == key[1] or (word, key[1]) == ("states", "scan") or (word == "prescan" and (place, word) not in read)

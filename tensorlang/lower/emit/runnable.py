@@ -1,4 +1,4 @@
-"""The source of a function as it is run, which is kept on disk; what it was made from is made when it is asked for."""
+"""The source of a function as it is run, which is kept on disk; what it was made from is made again on demand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def runnable(
 
     def whole() -> Source | Recurrent:
         if not found:
-            from tensorlang.lower.emit.recurrences import source  # what is on disk needs none of it
+            from tensorlang.lower.emit.recurrences import source  # code from disk needs none of it
 
             g = f if sizes is None else simplify(opened(f), **dict(sizes))
             found.append(source(g, sparse, exact, strict, store))

@@ -1,7 +1,8 @@
 """A function of numbers as one function of JAX on whole arrays.
 
-A branch is a choice at its join: both sides are computed, and what is taken is chosen, in values and in derivatives,
-so no nan of the other side is seen. A loop runs until it has ended everywhere; where it has ended, nothing changes.
+A branch is a selection where its sides join: both are computed, and one is selected, in values and in derivatives, so
+that no nan of the other side gets through. A loop runs until it has ended everywhere; where it has ended, nothing
+changes.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _ONE, _ON, _STATE = Name("one"), "on", Name("state")
 
 
 def definition(code: Code, name: str, on_gpus: bool = False) -> Define:
-    """A function called `name` that gives the results of `code` as a tuple, elementwise on arrays; loops make no trips
-    where it is not `on`. For GPUs it takes what these have (`kernels/functions.py`)."""
+    """A function called `name` that returns the results of `code` as a tuple, elementwise on arrays; loops make no
+    trips where it is not `on`. For GPUs it only uses what these have (`kernels/functions.py`)."""
     params = [Name(p) for p in code.params]
     body = Block()
     body.assign("real", apply("result_type", Name("float"), *params))
@@ -120,7 +121,7 @@ class _Writer:
                 self.block(body, statements, on)
         for out, a, b in zip(s.outs, s.thens, s.otherwises, strict=True):
             if out in self.dims:
-                # the trips of the other side are none, and what it has stored is not read
+                # the other side makes no trips, and what it has stored is not read
                 body.assign(out, _value(a if isinstance(a, str) else b))
             else:
                 body.assign(out, apply("where", test, _value(a), _value(b)))
@@ -178,7 +179,7 @@ class _Writer:
         return body
 
     def _somewhere(self) -> Node:
-        """Whether a loop runs at some point. Mosaic GPU makes one number of a tile one axis after the other."""
+        """Whether a loop runs at some point. Mosaic GPU reduces a tile to a number one axis after the other."""
         runs = Item(_STATE, 0)
         if self.on_gpus:
             return apply("_in_some_place", Infix(runs, ">", integer(0)))
@@ -188,11 +189,12 @@ class _Writer:
         return _full(_value(v), _DTYPES[self.kinds.get(name, float)])
 
     def _number(self, name: str, value: str) -> Node:
-        """What a loop carries, truths as 1 and 0: kernels have no masks in the state of a loop, and no `jnp.any`."""
+        """A value that a loop carries, truths as 1 and 0: in kernels loops carry no masks, and there is no
+        `jnp.any`."""
         return _as(Name(value), Name("int")) if self.kinds.get(name) is bool else Name(value)
 
     def _truths(self, body: Block, names: Sequence[str], carried: Sequence[str]) -> None:
-        """Truths again, of what a loop carries for them."""
+        """Turn the numbers that a loop carries for truths back into these."""
         for name, like in zip(names, carried, strict=True):
             if self.kinds.get(like) is bool:
                 body.assign(name, Infix(Name(name), ">", integer(0)))
@@ -254,7 +256,7 @@ def _loop(runs: Node, step: str, initial: Iterable[Node]) -> Node:
 
 
 def _dims(block: Sequence[Stmt], known: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int | None, ...]]:
-    """The names that stand for what loops have stored, and for how many trips of which loops, the outermost first."""
+    """The names of values that loops have stored, with how many trips of which loops, the outermost first."""
     for s in block:
         match s:
             case If():

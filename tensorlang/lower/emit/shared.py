@@ -1,4 +1,4 @@
-"""Scalar functions whose code computes several at once: one call for all that are asked for at the same arguments.
+"""Scalar functions whose code computes several at once: one call for all that are needed at the same arguments.
 
 y = f(a, x) ; d = f_by_a(a, x, y)   ->   f_1 = _f_with_derivatives(a, x) ; y = f_1[0] ; d = f_1[1]
 """
@@ -57,7 +57,7 @@ class _Sharing:
         return Block(made)
 
     def _other(self, s: Statement, known: dict[Key, str], made: list[Any]) -> Statement:
-        """A statement of kernels: what is known stays so in what is done at once, and not in a loop."""
+        """A statement of kernels: known calls stay known in a block that runs at once, and not in a loop."""
         changed: dict[str, Any] = {}
         for f in fields(s):  # type: ignore[arg-type]
             before = getattr(s, f.name)

@@ -6,14 +6,14 @@ roles        what a kernel does with each index of a statement
 grouping     statements over the same tiles as one kernel
 passes       rows too long to be held, as several statements
 tiles        which tiles are visited, and which of them need masks
-layouts      how tiles lie in a GPU's shared memory, and what its matrix units take
+layouts      how tiles lie in a GPU's shared memory, and which layouts its matrix units take
 operands     how the arrays that a kernel reads and writes lie
 functions    scalar functions by formulas, where GPUs lack them
 targets      what differs from one kind of accelerator to another
 recurrences  recurrences as kernels that go over the time, with the states in fast memory
 staged       programs with recurrences: kernels of what is computed between them, and the recurrences
 ir           the grammar of all that; `check` says whether a program of kernels is well formed
-run          calling it: what runs on the accelerator that there is, or is interpreted
+run          running it, on the accelerator that there is, or interpreted
 
 `emit.tpu`, `emit.mosaic` and `emit.gpu` write the kernels, `emit.kernels` the module around them.
 """

@@ -91,8 +91,8 @@ def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:
 def recurrence_fault(r: Recurrence) -> str | None:
     """Why `r` is not well formed; None if it is.
 
-    Its step is a kernel without accumulators, nothing of which is reduced; it reads what the recurrence says, and of
-    its outputs those before. The next value of each state is one of them, of the same shape.
+    Its step is a kernel without accumulators and reduced axes; it reads the states, slices and arrays of the
+    recurrence, and earlier outputs of its own. The next value of each state is one of these outputs, of the same shape.
     """
     step = r.step
     if step.accumulators or step.of_role(Role.REDUCED):
@@ -116,7 +116,7 @@ def recurrence_fault(r: Recurrence) -> str | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """An array that a kernel makes at `axes`, from what depends on the indices `depends`."""
+    """An array that a kernel makes at `axes`, from values that depend on the indices `depends`."""
 
     kernel: Kernel
     array: Var

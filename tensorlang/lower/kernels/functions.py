@@ -31,7 +31,7 @@ _PLAIN = frozenset(
     | {f"jnp.{name}" for name in ("abs", "cos", "exp", "inf", "log", "log2", "maximum", "minimum", "nan", "sign")}
     | {f"jnp.{name}" for name in ("sin", "sqrt", "tanh", "where")}
 )
-"""What Mosaic GPU has of `jax.numpy`, beside operators."""
+"""The part of `jax.numpy` that Mosaic GPU has, beside operators."""
 _NOT_IN_TRITON = frozenset(
     {*(f"jax.scipy.special.{name}" for name in ("digamma", "erfc", "gammaln", "polygamma")), "jnp.round"}
 )
@@ -73,7 +73,7 @@ def _on_gpus(of: Shared) -> Shared:
 
 
 def beyond_mosaic(f: ScalarFunction) -> str | None:
-    """What a function with loops, as it is spelled here, takes that Mosaic GPU lacks; None if nothing."""
+    """What Mosaic GPU lacks to compute `f`, a function with loops, as it is spelled here; None if nothing."""
     assert f.shared is not None
     lacking = [_BESIDE[op.f] for op in _operations(f.shared[0]) if op.f in _BESIDE]
     for g in map(spelled, _called(f)):

@@ -1,9 +1,9 @@
 """Kernels from statements: each is drafted alone, and joins a kernel before it that goes over the same tiles.
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
-tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
-tile only; except for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are
-taken up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile, what the kernel makes, or both read something in common. Accumulators may only be read after the last tile, except
+for the maximum m of elements a, in sums of exp(a - m) * .. over these. Such sums are accumulated along with m, and
+multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Group:
 def program(f: Function, tiling: Tiling) -> KernelProgram:
     """The steps of `f`, which is simplified, for sizes of at least 1, as a target has them.
 
-    Kernels for which it has a reason against them are left to `jax.numpy`.
+    Kernels that the target can't have are left to `jax.numpy`.
     """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
@@ -109,7 +109,7 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
 
 
 def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
-    """The kernel of `group`, or its statements, if the target can't have the kernel."""
+    """The kernel of `group`, or its statements if the target can't have the kernel."""
     kernel = with_ends(tiling.adapted(_kernel(group, wanted, present)))
     reason = tiling.unfit(kernel)
     if reason is None:
@@ -118,7 +118,7 @@ def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tilin
 
 
 def _with_passes(step: Step, memory: Memory, present: Predicate, tiling: Tiling) -> Step:
-    """A kernel with what makes the same without holding rows, if that can be."""
+    """A kernel, with passes that make the same without holding rows, if there are any."""
     groups: list[_Group | Plain] = []
     names = Canonical()
     try:
@@ -215,7 +215,7 @@ def _place(
 
 
 def _draft(s: StoredStatement, found: Roles, names: Canonical, group: _Group) -> _Group:
-    """The kernel of `s` alone, where what `group` makes is read as it is made there. Raises `Unfit`."""
+    """The kernel of `s` alone, where outputs of `group` are read as the values that it stores. Raises `Unfit`."""
     axes, change = renaming(s, found, names)
     heads = {renamed(head, change): None for head in found.tiled}
     body = renamed(s.body, change)
@@ -268,7 +268,7 @@ def _free_number(s: StoredStatement, i: Index, axis: TileAxis, change: Mapping[I
 def _accumulator(
     name: str, head: Expr, own: tuple[Index, ...], axes: Mapping[Index, TileAxis], group: _Group
 ) -> Accumulator:
-    """What `head`, a reduction over tiles, accumulates. Raises `Unfit` if it reads what `group` has not made yet."""
+    """The accumulator of `head`, a reduction over tiles. Raises `Unfit` if it reads what `group` has not made yet."""
     assert isinstance(head, Sum | Extremum)
     r = reduction(head)
     outer = free(head)
@@ -293,7 +293,8 @@ def _accumulator(
 
 
 def _tests(acc: Accumulator, head: Expr, body: Expr, group: _Group) -> tuple[Expr, ...]:
-    """The masks without which nothing of a tile counts: of what is summed, and of all that reads the sum in `body`."""
+    """The masks that must hold somewhere in a tile for it to count: those of the summed terms, and those around all
+    reads of the sum in `body`."""
     assert isinstance(head, Sum | Extremum)
     r = reduction(head)
     if acc.shift is not None or not is_large(r):
@@ -304,19 +305,19 @@ def _tests(acc: Accumulator, head: Expr, body: Expr, group: _Group) -> tuple[Exp
 
 
 def _is_known(mask: Expr, acc: Accumulator, group: _Group) -> bool:
-    """Whether a mask around a sum is known in each tile: it is of neither sums nor what the kernel makes."""
+    """Whether a mask around a sum is known in each tile: it depends on no sum, and on nothing that the kernel makes."""
     late = any(isinstance(e, Sum | Extremum) or variable(e) in group.made for e in nodes(mask))
     return not late and free(mask) <= set(acc.axes)
 
 
 def _vanishes(factors: Sequence[Expr], i: Index) -> bool:
-    """Whether a product is of elements alone, and 0 where `i` is beyond its end, since there an element is."""
+    """Whether a product has only elements and constants as factors, one read at `i`: beyond the end of `i` it is 0."""
     simple = all(variable(x) is not None or isinstance(x, Const) for x in factors)
     return simple and any(a is atom_affine(i) for x in factors for a in places(x))
 
 
 def _guards(factors: Sequence[Expr]) -> set[Predicate]:
-    """What says of places beside an axis that they are in their arrays; a product of elements is 0 elsewhere."""
+    """Conditions that only keep places of several indices within arrays: a product of elements is 0 elsewhere."""
     if not all(variable(x) is not None or isinstance(x, Const) for x in factors):
         return set()
     found: set[Predicate] = set()
@@ -345,9 +346,9 @@ def _is_shift(m: Var, factors: Sequence[Expr], pred: Predicate, group: _Group) -
 
 
 def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output]) -> Expr:
-    """`e` with these values in place of expressions, and of what is made, if it is read at the axes that it has.
+    """`e` with `values` in place of expressions, and outputs in `made` in place of reads of them at their own axes.
 
-    Raises `Unfit` if it is read elsewhere.
+    Raises `Unfit` if they are read elsewhere.
     """
 
     def given(old: Expr) -> Expr | None:
@@ -394,7 +395,7 @@ def _join(draft: _Group, group: _Group) -> None:
 
 
 def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
-    """The kernel of `group`, with those outputs alone that are `wanted`, and what they need."""
+    """The kernel of `group`, with only those outputs that are `wanted`, and with what they need."""
     outputs = [output for output in group.outputs if output.var in wanted]
     needed = {x for x, _ in reads(*(output.value for output in outputs))}
     kept = []

@@ -47,15 +47,15 @@ class Role(Enum):
     WHOLE = "whole"
     """It is in the values from end to end."""
     UNROLLED = "unrolled"
-    """It is taken element by element, in the code: the taps of a convolution."""
+    """The code goes over it element by element: the taps of a convolution."""
 
 
 @dataclass(frozen=True)
 class TileAxis:
     """The values 0 <= index < extent, in tiles of `block` for PARALLEL and REDUCED axes; 0 for the others.
 
-    An extent smaller than the block makes one smaller tile. Of block 1 are the axes that are nowhere among the last
-    two of an array.
+    An extent smaller than the block makes one smaller tile. Axes that are never among the last two of an array have
+    block 1.
     """
 
     index: Index
@@ -90,7 +90,7 @@ class Accumulator:
     kernel, and `value` has the factor exp(a - m): where m grows from one tile to the next, acc is multiplied by
     exp(old m - new m). `pred` implies that of m.
 
-    Of `tests`, masks of the value, each must hold somewhere in a tile, or nothing of the tile is computed or taken in.
+    Each of `tests`, masks of the value, must hold somewhere in a tile, or nothing of the tile is computed or taken in.
     """
 
     var: Var
@@ -106,7 +106,7 @@ class Accumulator:
 class Output:
     """var[axes] = value, where the value reads arrays and the accumulators when all tiles have been taken in.
 
-    Of a UNROLLED axis, and one of block 1, it is one element at a time.
+    Along an UNROLLED axis, or one of block 1, it is stored one element at a time.
     """
 
     var: Var
@@ -153,7 +153,7 @@ class Kernel:
         return tuple(axis for axis in self.axes if axis.role is role)
 
     def formulas(self) -> Iterator[str]:
-        """What it accumulates, then what it stores, a line for each."""
+        """A line for each accumulator, then one for each output."""
         for acc in self.accumulators:
             guard = f"[{predicate_text(acc.pred)}] " if acc.pred is not TRUE else ""
             moved = f", scaled as {acc.shift.name} grows" if acc.shift is not None else ""
@@ -200,8 +200,8 @@ class Recurrence:
     """`size` steps in one `pallas_call`, which has the states in fast memory.
 
     `step` is what a step does: a kernel without accumulators, whose axes are whole, except for one of independent
-    examples. It reads the `states`, the `slices` at the `time`, the arrays `frees` by names of its own, and what its
-    outputs are so far. Blocks of the slices come in order, or from the last to the first if `turned`.
+    examples. It reads the `states`, the `slices` at the `time`, the arrays `frees` by names of its own, and its earlier
+    outputs. Blocks of the slices come in order, or from the last to the first if `turned`.
     """
 
     name: str
@@ -214,7 +214,7 @@ class Recurrence:
     turned: bool
 
     def formulas(self) -> Iterator[str]:
-        """What it does, a line for each part of a step."""
+        """A line for each part of a step."""
         for s in self.slices:
             at = ", ".join(":" if k != s.axis else str(s.at) for k in range(len(shape(s.array.type)[0])))
             yield f"{s.var.name} is {s.array.name}[{at}]"
@@ -235,7 +235,7 @@ class Recurrence:
 class Plain:
     """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`.
 
-    It is a step of a recurrence, of which `lax.scan` makes the outputs, if it is `by` that.
+    If it is `by` another function, such as `lax.scan`, it is the step of a recurrence; that function makes the outputs.
     """
 
     function: Function

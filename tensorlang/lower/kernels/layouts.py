@@ -1,8 +1,8 @@
-"""How tiles lie in shared memory, and what of that the matrix units of a GPU take.
+"""How tiles lie in shared memory, and which of these layouts the matrix units of a GPU take.
 
-A matrix lies in pieces of 8 rows by `swizzle` bytes, one after the other. In row r of a piece the 16 bytes number c are
-where c xor r would be, so that neither rows nor columns meet in one bank. A vector has no pieces, nor has a matrix that
-is copied from where no piece begins: windows do from anywhere.
+A matrix lies in pieces of 8 rows by `swizzle` bytes, one after the other. In row r of a piece, the 16 bytes with number
+c are stored in the place of number c xor r, so that neither rows nor columns collide in one bank. A vector has no
+pieces, and neither has a matrix copied from a place where no piece begins, as a window may be.
 
     pieces      a row is a whole number of pieces long, and so are all rows
     factors     of products of matrices lie in pieces, and what is transposed has elements of 2 bytes
@@ -29,14 +29,14 @@ _FACTOR = 2  # bytes of an element that is multiplied: bfloat16
 
 
 class Units(Enum):
-    """What multiplies matrices: Hopper's instructions, or Blackwell's."""
+    """The units that multiply matrices: Hopper's instructions, or Blackwell's."""
 
     WGMMA = "wgmma"
     TCGEN05 = "tcgen05"
 
     @property
     def swizzles(self) -> tuple[int, int]:
-        """Those that factors have at all lengths: multiples of 64."""
+        """The swizzles that factors can have at all lengths, which are multiples of 64."""
         return (WIDEST, WIDEST) if self is Units.WGMMA else (WIDEST, 64)
 
 

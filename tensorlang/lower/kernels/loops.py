@@ -2,8 +2,8 @@
 
     [p] * f(x[i])   ->   [p] * f(x[i], p and i < n)
 
-A tile may reach beyond the end of an axis, and a condition may hide an element. What is there is no argument of the
-program, so a loop might not end at it. Elements at which it is not to run are frozen before its first trip.
+A tile may reach beyond the end of an axis, and a condition may hide an element. Values there are no arguments of the
+program, so a loop might not end for them. Elements for which it is not to run are frozen before its first trip.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def with_ends(kernel: Kernel) -> Kernel:
 
 
 def _key(e: Expr) -> _Key | None:
-    """What is computed at once by a loop without a bound, and of what; None for other expressions."""
+    """The shared computation of a call with a loop without a bound, and its arguments; None for other expressions."""
     if not isinstance(e, Call) or e.function.loops is None or e.function.loops.bounded or e.function.shared is None:
         return None
     of, _ = e.function.shared

@@ -4,8 +4,8 @@
     max j where c[j] = 1. e                                 ->   max j. above(less(a[j], b[j]), e)
     [exists j. c[j] = 1] * e                                ->   kept(less(0, max j. kept(less(a[j], b[j]), 1)), e)
 
-A mask is a scalar expression whose value is true or false: comparisons of numbers, what predicates say, and both,
-either and no of masks. What reads it chooses: nothing of what is not chosen gets into a value.
+A mask is a scalar expression whose value is true or false: comparisons of numbers, predicates, and both, either and no
+of masks. What reads it selects: nothing that is not selected gets into a value.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ KEPT = _function("kept", "jnp.where({0}, {1}, 0.0)", lambda m, e: np.where(m, e,
 """kept(mask, e): e where the mask holds, else 0."""
 ABOVE = _function("above", "jnp.where({0}, {1}, -jnp.inf)", lambda m, e: np.where(m, e, -np.inf))
 BELOW = _function("below", "jnp.where({0}, {1}, jnp.inf)", lambda m, e: np.where(m, e, np.inf))
-"""What a greatest, or least, value is of: e where the mask holds, else what is never chosen."""
+"""The operand of a greatest, or least, value: e where the mask holds, else a value that is never chosen."""
 
 CHOICES = {KEPT: 0, ABOVE: 1, BELOW: -1}
-"""What chooses by a mask, and of what: terms of a sum, values of which the greatest or the least is taken."""
+"""The functions that choose by a mask, with the reduction they are for: 0 a sum, 1 a maximum, -1 a minimum."""
 
 FUNCTIONS = frozenset({*_COMPARISONS.values(), _BOTH, _EITHER, _NOT, _HOLDS, KEPT, ABOVE, BELOW})
-"""All that masks are made of, and made into."""
+"""All functions that make masks or choose by them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def kept(masks: Iterable[Expr], e: Expr) -> Expr:
 
 
 def said(e: Expr) -> Predicate | None:
-    """The predicate of which `e` is the mask, if it is one's."""
+    """The predicate whose mask `e` is, if it is one."""
     match e:
         case Call(f, (Bracket(p, _),)) if f is _HOLDS:
             return p
@@ -102,7 +102,7 @@ def said(e: Expr) -> Predicate | None:
 
 
 def with_masks(e: Expr, conditions: Conditions) -> Expr:
-    """`e` with masks in the place of what its predicates say of `conditions`."""
+    """`e` with masks in place of the `conditions` in its predicates."""
 
     def made(_: Expr, new: Expr) -> Expr:
         if not isinstance(new, Bracket | Extremum) or _first(new.pred, conditions) is None:
@@ -122,7 +122,7 @@ def with_masks(e: Expr, conditions: Conditions) -> Expr:
 
 
 def _split(parts: Sequence[Predicate], conditions: Conditions) -> tuple[Predicate, list[Expr]]:
-    """What is said of indices, and of values as masks."""
+    """The predicates on indices, and those on values as masks."""
     preds: list[Predicate] = []
     masks: dict[Expr, None] = {}
     stack = list(reversed(parts))
@@ -149,7 +149,7 @@ Mask = Expr | bool
 
 
 def _mask(p: Predicate, conditions: Conditions) -> Mask:
-    """Where `p` holds, which says something of values and indices."""
+    """The mask of `p`, a predicate on values and indices."""
     if p is TRUE or p is FALSE:
         return p is TRUE
     if isinstance(p, And | Or):
@@ -176,7 +176,7 @@ def _somewhere(p: Exists, conditions: Conditions) -> Mask:
 
 @shared
 def _bound(p: Exists) -> Index:
-    """The index of an extremum for `p`: predicates use theirs again in others, over other ranges."""
+    """The index of an extremum for `p`, whose own index may be bound in other predicates, over other ranges."""
     return Index(p.index.name)
 
 

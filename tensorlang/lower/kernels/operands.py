@@ -1,7 +1,7 @@
 """How the arrays that a kernel reads and writes lie, and in which blocks they come.
 
 An array has at least two dimensions, the last two in registers. One of one dimension is a column if its places are
-those of an array's rows, else a row. Each dimension is read at a `Place` of its own kind.
+those of an array's rows, else a row. Each dimension is read in a way of its own (`How`).
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
 
 
 def relations_of(kernel: Kernel) -> list[Related]:
-    """The relations that a kernel reads, as they are there."""
+    """The relations that a kernel reads, as they occur in it."""
     return relations_in(*(acc.pred for acc in kernel.accumulators), *conditions(*expressions_of(kernel)))
 
 
 def relations_in(*predicates: Predicate) -> list[Related]:
-    """The relations in `predicates`, which have no quantifiers, as they are there."""
+    """The relations in `predicates`, which have no quantifiers, as they occur there."""
     found: dict[Related, None] = {}
     stack = list(reversed(predicates))
     while stack:

@@ -1,11 +1,11 @@
-"""Rows that are too long to be held from end to end, as statements that take a pass over them each.
+"""Rows that are too long to be held from end to end, as statements each of which takes one pass over them.
 
     before    out[i, j] = .. sum j1:m. a[i, j1] ..              one kernel; j is WHOLE
     after     row[i] = sum j1:m. a[i, j1];  out[i, j] = .. row[i] ..
 
-Reductions within others come first, and what has no place in a row is made along with its last reductions. Statements
-over the same tiles become one kernel again (`grouping`): a softmax takes two, as its sum is taken up along with the
-maximum.
+Inner reductions come first, and values without an axis along a row are made together with its last reductions.
+Statements over the same tiles become one kernel again (`grouping`): a softmax takes two, as its sum is accumulated
+along with the maximum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensorlang.lower.plan.dependence import variable
 
 
 def rows_apart(kernel: Kernel) -> list[StoredStatement]:
-    """What makes the outputs of a kernel of rows, in order; none if it accumulates, or unrolls something."""
+    """The statements that make the outputs of a kernel of rows, in order; none if it accumulates or unrolls."""
     held = {axis.extent: axis.index for axis in reversed(kernel.of_role(Role.WHOLE))}
     if kernel.accumulators or kernel.of_role(Role.UNROLLED) or not held:
         return []
@@ -31,7 +31,7 @@ def rows_apart(kernel: Kernel) -> list[StoredStatement]:
     def apart(_: Expr, new: Expr) -> Expr:
         if not isinstance(new, Sum | Extremum) or not free(new) <= own.keys():
             return new
-        if not any(isinstance(e, Sum | Extremum) for e in nodes(new.body)):  # one name for what is reduced equally
+        if not any(isinstance(e, Sum | Extremum) for e in nodes(new.body)):  # one name for equal reductions
             new = renamed(new, {new.index: held[new.size]})
         if new not in rows:
             axes = [i for i in own if i in free(new)]

@@ -3,8 +3,8 @@
     S := first; for each t: Y := e(S, x[t], A); S := n(Y)    ->    A, S in fast memory; x[t] and what is kept of Y and S
                                                                   come and go in blocks of several steps
 
-The statements of a step are those of a kernel all of whose axes are held whole, except for one of independent
-examples: an axis of all states that nothing in a step is summed over, or reads at another place. It is cut into tiles.
+The statements of a step are those of a kernel all of whose axes are held whole, except for one of independent examples:
+an axis of all states over which nothing in a step sums, and which nothing reads at another place. It is cut into tiles.
 What a step reads of a sequence at its own time is an array of its own, a `Slice`.
 """
 
@@ -100,7 +100,7 @@ class _Drafting:
         return Var(name, kind)
 
     def _read(self, e: Expr) -> Expr | None:
-        """What is read by a name of its own; at the time of a step, as an array of its own."""
+        """A read by a name of its own; at the time of a step, that of a slice."""
         x = variable(e)
         if x is None:
             return None
@@ -121,7 +121,7 @@ class _Drafting:
         return access(self._slices[key].var, *(a for k, a in enumerate(at) if k != along[0]))
 
     def _next(self, state: Var, x: Var, stored: list[StoredStatement]) -> Var:
-        """What `state` becomes, which is `x`: a statement of its own name, unless others read it."""
+        """The variable of the next value of `state`, which is `x`: another name for it, or a copy if others read it."""
         after = Var(f"{state.name}_next", x.type)
         for k, s in enumerate(stored):
             if s.var is x and all(y is not x for y, _ in reads(*(other.body for other in stored))):
@@ -158,7 +158,7 @@ class _Drafting:
 
 
 def _check(s: StoredStatement) -> None:
-    """Raise `Unfit` for what data choose, and for conditions with quantifiers."""
+    """Raise `Unfit` for reads at places that data choose, and for conditions with quantifiers."""
     if any(a.lookups for _, at in reads(s.body) for a in at):
         raise Unfit("it reads at places that data choose")
     if any(isinstance(p, Exists) or _has_quantifier(p) for p in conditions(s.body)):
@@ -170,14 +170,14 @@ def _has_quantifier(p: object) -> bool:
 
 
 class _Classes:
-    """Axes of arrays, and indices of statements, that are one axis; `None` is in the class of those that are no axis of
-    examples."""
+    """Axes of arrays and indices of statements, in classes that stand for one axis each; whatever is in the class of
+    `None` can't be the axis of examples."""
 
     def __init__(self) -> None:
         self._of: dict[object, object] = {}
 
     def find(self, x: object) -> object:
-        """What stands for the class of `x`."""
+        """The representative of the class of `x`."""
         while x in self._of:
             x = self._of[x]
         return x

@@ -1,10 +1,10 @@
 """What a kernel does with each index of a statement: the tiles that it is cut into, or how it is held.
 
-An array's last two dimensions lie in a register, the others are addressed. So an index that is only ever in the others
-is taken one value at a time (a batch, the rows of an image), and may be added to another there. In the last two, a
-place with two indices is a window: one of them is held whole, and the other is unrolled, such that for each of its
-values what is left is a product of matrices. All else is cut into tiles, except what a computed tile is contracted
-with: features, which are held whole.
+An array's last two dimensions lie in a register, the others are addressed. So an index that only ever occurs in the
+others is taken one value at a time (a batch, the rows of an image), and may be added to another there. In the last two,
+a place with two indices is a window: one of them is held whole, and the other is unrolled, so that for each of its
+values a product of matrices is left. All else is cut into tiles, except the axes along which a computed tile is
+contracted: features, which are held whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Heads = tuple[Expr, ...]
 
 
 class Unfit(Exception):
-    """A statement is none for a kernel; the message says why."""
+    """A statement can't become a kernel; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def roles(
     rows: frozenset[Affine] = frozenset(),
     in_passes: bool = False,
 ) -> Roles:
-    """The roles of the indices of `s`. Those of the extents `rows` that are lanes are held whole; `in_passes` no rows
-    are, all reductions are accumulated.
+    """The roles of the indices of `s`. Lanes whose extent is one of `rows` are held whole; `in_passes`, no rows are,
+    and all reductions are accumulated.
 
     Raises `Unfit`.
     """
@@ -102,7 +102,7 @@ def roles(
 
 
 def _check(s: StoredStatement, tiled: Heads) -> None:
-    """Raise `Unfit` for what data choose, other than along rows, and for conditions with quantifiers."""
+    """Raise `Unfit` for reads and tiled sums at places that data choose, and for conditions with quantifiers."""
     if any(a.lookups for _, places in reads(s.body) for a in places):
         raise Unfit("it reads at places that data choose")
     if any(lookups(_reduction(head).pred) for head in tiled):
@@ -123,8 +123,8 @@ def _reduction(e: Expr) -> Reduction:
 def _tiled(s: StoredStatement, memory: Memory, extents: Mapping[Index, Affine]) -> tuple[Heads, frozenset[Index]]:
     """The reductions that are accumulated tile by tile, and the indices of the tiles that are computed for them.
 
-    Those of computed arrays that don't fit in memory; if there are none, the outermost ones that are products of
-    matrices or go along columns. Sums along rows are made at once.
+    They are those of computed arrays that don't fit in memory; if there are none, the outermost ones that are products
+    of matrices or go along columns. Sums along rows are computed at once.
     """
     heads = _heads(s.body)
     beyond: list[Expr] = []
@@ -167,7 +167,7 @@ def _heads(e: Expr) -> list[tuple[Expr, Heads]]:
 
 
 def groups(r: Reduction) -> list[frozenset[Index]]:
-    """The indices of the factors, and of the conditions on what is summed, without those that are within others'."""
+    """The sets of indices of the factors, and of the conditions on what is summed, that are within no other one."""
     sets = [free(part) for part in r.parts]
     sets += [over(p) for p in conjuncts(r.pred) if p is not TRUE and not over(p).isdisjoint(r.indices)]
     largest: list[frozenset[Index]] = []
@@ -182,13 +182,13 @@ def _is_product(head: Expr) -> bool:
 
 
 def is_large(r: Reduction) -> bool:
-    """Whether a tile of a sum is worth a test first: it is a product of matrices, or of what is summed in turn."""
+    """Whether a tile of a sum is worth a test first: it is a product of matrices, or of reductions in turn."""
     summed = any(isinstance(e, Sum | Extremum) for e in nodes(*r.factors))
     return not r.sign and (summed or len(groups(r)) > 1)
 
 
 def _is_column(head: Expr) -> bool:
-    """Whether the reduction goes along another dimension than the last one of what it reads."""
+    """Whether the reduction goes along another dimension of an array that it reads than the last one."""
     summed = set(_reduction(head).indices)
     return any(not summed.isdisjoint(a.indices) for _, places in reads(head) for a in places[:-1])
 
@@ -233,7 +233,7 @@ def patterns(s: StoredStatement) -> list[tuple[Affine, ...]]:
 def is_column(places: tuple[Affine, ...], arrays: Sequence[tuple[Affine, ...]]) -> bool:
     """Whether an array lies as if there were one more dimension after its last.
 
-    So do the numbers of rows: they are at the places of another array, except the last one.
+    So do arrays with a number for each row: their places are those of another array, without the last one.
     """
     return any(len(other) == len(places) + 1 and other[:-1] == places for other in arrays)
 
@@ -243,7 +243,7 @@ def _plain(i: Index) -> Affine:
 
 
 def _unrolled(heads: Heads, usable: set[Index], layout: Layout) -> dict[Index, bool]:
-    """For the indices of windows whether they are unrolled (True) or held whole. Raises `Unfit`."""
+    """For each index of a window, whether it is unrolled (True) or held whole. Raises `Unfit`."""
     found: dict[Index, bool] = {}
     for a in layout.windows:
         if len(a.indices) != 2 or a.lookups or not usable.issuperset(a.indices):

@@ -54,7 +54,7 @@ TARGETS = {
     "pallas-triton": _TRITON,
     "pallas-gpu": _TRITON,
 }
-"""By name; "pallas-gpu" as it is where Mosaic GPU is not."""
+"""By name; "pallas-gpu" is this one where there is no Mosaic GPU."""
 
 _MOSAIC_GPU_FROM = (0, 12)  # the version of JAX that can interpret it
 _UNITS = {"9": Units.WGMMA, "10": Units.TCGEN05}
@@ -68,8 +68,8 @@ _warned: set[str] = set()
 
 
 def matrix_units() -> Units | None:
-    """What multiplies matrices by Mosaic GPU: on the GPU that JAX is told of, else on the one that is here, else on
-    Hopper. None if JAX has no Mosaic GPU, or no such units."""
+    """The matrix units for Mosaic GPU: those of the GPU that JAX lowers for, else of the one that is here, else
+    Hopper's. None if JAX has no Mosaic GPU, or that GPU no such units."""
     if jax.__version_info__ < _MOSAIC_GPU_FROM:
         return None
     device: Any = jax.sharding.get_abstract_mesh().abstract_device
@@ -88,10 +88,9 @@ class Kernels(Lowered):
 
     `source` is the Python: a function for each kernel, and one named after the program that takes its parameters in
     order. Numbers are bfloat16 if all arguments are, else float32; sums are in float32. On a machine without such an
-    accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays.
-    Where a size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left
-    to `lax.scan`. Kernels by Mosaic GPU are interpreted on a
-    simulated GPU, where a race is an error.
+    accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays. Where a
+    size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left to
+    `lax.scan`. Kernels by Mosaic GPU are interpreted on a simulated GPU, where a race is an error.
     """
 
     def __init__(
@@ -111,8 +110,8 @@ class Kernels(Lowered):
 
     @property
     def program(self) -> KernelProgram | StagedKernels:
-        """The steps: kernels, and what is left to `jax.numpy`, with the reason. Those of a program with recurrences are
-        of its stages, and the recurrences."""
+        """The steps: kernels, and what is left to `jax.numpy`, with the reason. A program with recurrences has the
+        steps of its stages, and the recurrences."""
         return self._program
 
     def explain(
@@ -167,7 +166,7 @@ class Kernels(Lowered):
         return form.run(*arguments, **told, interpret=bool(kernels) and self._is_interpreted())
 
     def _is_interpreted(self) -> bool:
-        """Whether there is no such accelerator here. It says so once, or that what runs the kernels is deprecated."""
+        """Whether there is no such accelerator here. Warns once of that, or of Triton's deprecation if that is used."""
         kind = TARGETS[self.target].platform
         if jax.default_backend() != kind:
             message = f"there is no {kind.upper()} here: Pallas interprets the kernels of {self.target}"

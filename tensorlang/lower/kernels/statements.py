@@ -1,13 +1,13 @@
 """A simplified program as few statements: what kernels store, each an expression of inputs and of others stored.
 
-    let s = gen i:n, j:n. sum a:d. Q[i, a] * K[j, a] in                    is read into what reads it: it is larger
+    let s = gen i:n, j:n. sum a:d. Q[i, a] * K[j, a] in                    is inlined where it is read: it is larger
     let p = gen i:n, j:n. exp(s[i, j] - m[i]) in                           than anything that is in memory anyway
     let z = gen i:n. sum j:n. p[i, j] in                                   is stored
-    let r = gen i:n. recip(z[i]) in                                        is read into what reads it: no sum
+    let r = gen i:n. recip(z[i]) in                                        is inlined where it is read: no sum
 
-What has no sum is computed where it is read. So is a sum whose array would be larger than every parameter and result:
-tile by tile, it never is in memory. And so is what is stored along a slant, as simplification stores a band, if what
-reads it reads each element once: sums over the band's width become sums over the columns that are read.
+Arrays without a sum are inlined. So is a sum whose array would be larger than every parameter and result: computed
+tile by tile, it is never in memory. And so is an array stored along a slant, as simplification stores a band, if each
+element is read once: sums over the band's width become sums over the columns that are read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Memory:
     shapes: tuple[tuple[Affine, ...], ...]
 
     def holds(self, extents: Iterable[Affine]) -> bool:
-        """Whether an array of these extents is at most as large as one of those, up to a constant factor.
+        """Whether an array of these extents is at most as large as one of `shapes`, up to a constant factor.
 
         Each extent that is no number is matched with one that is at least as long, again up to a constant.
         """
@@ -108,14 +108,14 @@ def _covers(m: Affine, n: Affine) -> bool:
 
 
 def takes_apart(f: Function) -> bool:
-    """Whether a program is one of values: none of its lets chooses points, other than by comparing values."""
+    """Whether no let of a program chooses points, except by comparing values."""
     return all(is_condition(e) for x, e in bindings(f.body)[0] if isinstance(x, IndexArray))
 
 
 def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
     """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1.
 
-    What has no sum is stored, too, where memory holds it, unless it is for `sums_alone`.
+    Statements without sums are stored, too, where memory holds them, unless it is for `sums_alone`.
     """
     by_key: dict[Key, Var] = {
         (v, path): Var(_named(v, path), kind) for v in f.variables for path, kind in leaves(v.type)
@@ -174,7 +174,7 @@ def _let(key: Key) -> Var:
 
 
 def _with_own_indices(binders: Sequence[tuple[Index, Affine]], e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
-    """A statement whose indices are in no other one, so that it can be read into others."""
+    """A statement whose indices occur in no other one, so that it can be inlined in others."""
     names = {i: Index(i.name) for i, _ in binders}
     bound: dict[tuple[Index, Affine], Index] = {}
 
@@ -206,7 +206,7 @@ def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Re
 
 
 class _Reader:
-    """Reads expressions with parts of parameters as variables, and what is not stored as what it is computed from."""
+    """Rewrites expressions: parts of parameters become variables, and arrays that are not stored are inlined."""
 
     def __init__(self, parts: Mapping[Key, Var]) -> None:
         self._parts = parts
@@ -228,7 +228,8 @@ class _Reader:
 
 
 def _skewed(scalars: list[Expr]) -> frozenset[Var]:
-    """What is read at places with several indices, all of which the places determine: along a slant, each once."""
+    """The variables that are read at places with several indices, and always at places that determine these: along a
+    slant, each element once."""
     found: dict[Var, bool] = {}
     for x, at_ in reads(*scalars):
         slanted = any(len(a.indices) > 1 for a in at_)
@@ -242,7 +243,7 @@ def _skewed(scalars: list[Expr]) -> frozenset[Var]:
 def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]) -> Deep[Expr]:
     """`e` with sums over what is read, where that makes places plain: x[i + j - 8] summed over j is x[k] over k.
 
-    Predicates are without what `context` and those around them say.
+    Predicates are simplified by `context` and by those around them.
     """
     if e in memo:
         return memo[e]
@@ -311,7 +312,7 @@ def _over_what_is_read(r: Reduction, ranges: Ranges) -> Reduction:
 
 
 def _mixed(r: Reduction, i: Index) -> int:
-    """How many places of what `r` reads have `i` and another index in one place."""
+    """The number of places at which `r` reads something with `i` and another index in one place."""
     return sum(i in a.indices and len(a.indices) > 1 for _, at_ in reads(*r.factors) for a in at_)
 
 

@@ -34,7 +34,8 @@ class Tiling:
 
 def _length_on_tpus(axis: TileAxis, ruled_out: bool) -> int:
     """512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256 where conditions rule tiles
-    out, for of those at a border half is masked. Both leave most of the VMEM free: products under masks take much."""
+    out, since half of each tile at a border is masked. Both leave most of the VMEM free: masked products take much of
+    it."""
     return 256 if ruled_out else 512
 
 
@@ -80,7 +81,7 @@ def _unfit_over_time_for_tpus(r: Recurrence) -> str | None:
 
 
 def _has_three_sides(acc: Accumulator) -> bool:
-    """Whether a product of which values choose terms is no product of two matrices, and of three axes as it is."""
+    """Whether a product under masks of values has more than two sides, and so is no product of two matrices."""
     _, masks, factors = product(acc.value.body if isinstance(acc.value, Sum) else acc.value)
     sides = [free(factor) for factor in factors]
     sides += [free(m) for m in masks if not free(m) <= set(acc.axes)]
@@ -115,8 +116,8 @@ def _unfit_over_time_for_gpus(r: Recurrence) -> str | None:
 def _cut_for_gpus(kernel: Kernel, lengths: Mapping[Role, int]) -> Kernel:
     """`kernel` with more axes cut into tiles, since on GPUs values may have any axes, and be read at any places.
 
-    Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
-    over.
+    These are axes of outputs and accumulators over which nothing is summed and, if all tiles are visited, axes over
+    which all accumulators sum.
     """
     expressions = expressions_of(kernel)
     own = {i for output in kernel.outputs for i in output.axes} | {i for acc in kernel.accumulators for i in acc.axes}
@@ -152,7 +153,7 @@ def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
 
 
 def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
-    """What is summed over `indices`, and the sum over the others."""
+    """`e` without its sums over `indices`; those over others stay."""
     if not indices or not isinstance(e, Sum):
         return e
     r = reduction(e)

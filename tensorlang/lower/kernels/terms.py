@@ -1,4 +1,4 @@
-"""Scalar expressions under substitution, and sums as what is summed: a predicate and factors."""
+"""Scalar expressions under substitution, and sums taken apart: a predicate and factors."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Reduction:
 
     @property
     def indices(self) -> tuple[Index, ...]:
-        """What it is over."""
+        """The indices that it is over."""
         return tuple(i for i, _ in self.binders)
 
 
 def reduction(e: Sum | Extremum) -> Reduction:
-    """What `e` reduces, directly nested ones together, brackets of factors in one predicate.
+    """The reduction `e`, together with reductions directly inside it; brackets of factors become one predicate.
 
-    Those of one index are apart: the outer one counts what the inner one is.
+    Nested reductions over the same index stay apart: the outer one repeats the inner one.
     """
     binders: list[tuple[Index, Affine]] = []
     preds: list[Predicate] = []
@@ -136,7 +136,7 @@ def renamed(e: Expr, names: Mapping[Index, Index]) -> Expr:
 
 
 def renamed_bound(e: Sum | Extremum, i: Index) -> Expr:
-    """`e`, where what it is over is called `i`."""
+    """`e` with its bound index called `i`."""
     values: dict[Atom, Affine] = {e.index: atom_affine(i)}
     if isinstance(e, Sum):
         return Sum(i, e.size, with_atoms(e.body, values))
@@ -226,6 +226,6 @@ def over(p: Predicate) -> frozenset[Index]:
 
 
 def vanishes(factors: Sequence[Expr], i: Index) -> bool:
-    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
+    """Whether the product is 0 where `i` is beyond its end: all factors that depend on it are elements of arrays."""
     dependent = [x for x in factors if i in free(x)]
     return bool(dependent) and all(variable(x) is not None for x in dependent)

@@ -72,14 +72,14 @@ def _is_over(r: Related, cut: Mapping[Index, TileAxis]) -> bool:
 
 @shared
 def _number(i: Index) -> Index:
-    """What stands for the number of a tile of the axis of `i`."""
+    """The index that stands for the number of a tile of the axis of `i`."""
     return Index(f"{i.name}_tile", i.serial)
 
 
 def _tiles(
     axes: tuple[TileAxis, ...], numbers: tuple[Index, ...], said: Sequence[Predicate], p: Predicate, present: Predicate
 ) -> Predicate:
-    """The tiles with a point where `p` holds; an axis has points beyond its end if `said` says of it where it ends."""
+    """The tiles with a point where `p` holds; an axis has points beyond its end if `said` excludes these."""
     if p is FALSE or p is TRUE:
         return p
     parts, binders = [p], []

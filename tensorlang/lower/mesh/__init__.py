@@ -1,8 +1,8 @@
 """Programs on a mesh of devices, by `jax.shard_map` and JAX's collectives.
 
-`sharding` maps names to axes of the mesh. A name is what stands before or after the colon of a binder `i:n`: that of an
-index, as the program was given, or that of a size, which stands for all indices that run over it. Sizes keep their
-names through simplification and differentiation, so for adjoints, whose indices are named anew, they say it best.
+`sharding` maps names to axes of the mesh. A name is what stands before or after the colon of a binder `i:n`: an index,
+as in the program that was given, or a size, which stands for all indices that run over it. Sizes keep their names
+through simplification and differentiation, so they are the better choice for adjoints, whose indices get new names.
 
     asked.py        the names, and how they lay out arrays: an axis of an array is cut into blocks as the index that
                     makes it, or else as the first index that it is read at
@@ -20,21 +20,21 @@ program with recurrences, numbers of indices, functions from outside, or choices
 written as for one device, by `emit.partitioned`, between parameters and results that are laid out; XLA's partitioner
 decides the rest.
 
-What a statement reads is there where it is computed, or it is sent before:
+What a statement reads is on the device that computes it, or it is sent there before:
 
 - An axis that is cut as the mapped index i is read at i: the block is there.
 - It is read at i + c, or i + j with j over a range: `ppermute` brings the edges of the neighbours' blocks, or where
   that is more than a neighbour has, `all_gather` brings all. Steps, as in x[2*i], are taken in the same way.
-- It is read at what is not mapped, or mapped along other axes, or data: `all_gather`.
+- It is read at an index that is not mapped, or mapped along other axes, or at data: `all_gather`.
 - An axis that is whole on every device is cut where it is read: nothing is sent.
 - A sum over a mapped index is a part of the sum on each device: `psum`. If an index of the result is to lie along the
   same axes, `psum_scatter`. Of several indices of one statement that would be mapped along the same axes, one is.
 
-An extremum is over an index that is whole. What has no mapped index is computed by every device, and the source
-says so. None of this changes a result but by the order in which numbers are added.
+An extremum is over an index that is whole. Statements without mapped indices are computed by every device, and the
+source says so. None of this changes a result, except by the order in which numbers are added.
 
-A program over blocks has no other sizes than blocks' and the program's. Index i of the program is i + start of the
-block, and that is data: an index array without axes. So comparisons become masks, equalities gathers, and the lowering
-needs to know nothing of meshes. Where an array is cut unevenly it is padded with zeros, and sums over an index of it
-are masked; these are forms of their own, made when such sizes come.
+A program over blocks has no sizes except those of blocks and of the program. An index of the program is i + start,
+where i counts within a block, and the start is data: an index array without axes. So comparisons become masks,
+equalities gathers, and lowering needs to know nothing of meshes. An array that is cut unevenly is padded with zeros,
+and sums over an index of it are masked; such forms of the program are made when such sizes come.
 """

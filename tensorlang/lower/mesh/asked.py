@@ -1,4 +1,4 @@
-"""What `sharding` asks for: the axes of a mesh along which the indices of a program, and its arrays, are laid out."""
+"""The axes of a mesh along which `sharding` asks for the indices of a program, and its arrays, to be laid out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ on every device."""
 
 
 class Mesh(Protocol):
-    """What of JAX's `Mesh` and `AbstractMesh` is needed: the number of devices along each axis."""
+    """The part of JAX's `Mesh` and `AbstractMesh` that is needed."""
 
     @property
     def shape(self) -> Mapping[str, int]:
@@ -38,12 +38,12 @@ class Asked:
     devices: Mapping[str, int]
 
     def of_size(self, size: Affine) -> Along:
-        """Those for an index that runs over `size`, if the sizes in it that are named have the same axes."""
+        """The axes for an index that runs over `size`, if all sizes in it that are named have the same ones."""
         found = {self.along[s.name] for s in size.sizes if s.name in self.along}
         return found.pop() if len(found) == 1 else ()
 
     def of_index(self, index: Index, size: Affine) -> Along:
-        """Those for an index of the program as it was given."""
+        """The axes for an index of the program as it was given."""
         return self.along[index.name] if index.name in self.along else self.of_size(size)
 
     def count(self, along: Along) -> int:
@@ -114,7 +114,7 @@ class Layouts:
     def read(self, reads: Iterable[tuple[Key, tuple[Affine, ...], Mapping[Index, Affine]]]) -> None:
         """Lay out arrays as the indices at which they are read, of these ranges."""
         reads = list(reads)
-        for plain in (True, False):  # what an index is alone at says more than what it is moved along
+        for plain in (True, False):  # a place that is an index alone says more than one that moves it
             for array, places, ranges in reads:
                 for k, a in enumerate(places):
                     at = {i: self.asked.of_index(i, ranges[i]) for i in a.indices if i in ranges}
@@ -130,7 +130,7 @@ class Layouts:
 
 
 def wanted(f: Function, asked: Asked) -> Wanted:
-    """How the arrays of `f` are to be laid out, from what is asked for the indices that make and read them."""
+    """The layouts of the arrays of `f` that follow from those asked for the indices that make and read them."""
     p = program(push_out_gen(eliminate_pairs(let_lift(f))))
     shapes = p.shapes | {s.key: tuple(b.size for b in s.own) for s in p.statements}
     layouts = Layouts(asked, shapes)

@@ -1,4 +1,4 @@
-"""What a program has to send between devices, told from its indices alone.
+"""What a program has to send between devices, determined from its indices alone.
 
 all_gather     an axis that lies along the mesh is read at an index that does not
 ppermute       an axis is read around an index that lies as it does: what neighbours have at the edges
@@ -22,7 +22,7 @@ from tensorlang.lower.mesh.needs import is_nonnegative
 
 @dataclass(frozen=True)
 class Sent:
-    """A collective at known sizes: what each device has been given of `array` when it is done."""
+    """A collective at known sizes: how much of `array` each device has received when it is done."""
 
     kind: str
     along: Along
@@ -33,7 +33,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective of a program: afterwards, each device has an array of this shape that it was given.
+    """A collective of a program, by which each device receives an array of this shape.
 
     An element takes `item` bytes.
     """
@@ -45,21 +45,21 @@ class Collective:
     shape: tuple[Affine, ...]
 
     def at(self, sizes: Mapping[Size, int], _: int) -> Iterator[Sent]:
-        """What is sent at these sizes, those of blocks included."""
+        """What is sent at these sizes, which include those of blocks."""
         elements = _elements(self.shape, sizes)
         yield Sent(self.kind, self.along, self.array, elements, elements * self.item)
 
     def formula(self, spelled: Mapping[Size, str], _: int) -> str:
-        """How many bytes each device is given."""
+        """The number of bytes that each device receives."""
         return "*".join([str(self.item), *_factors(self.shape, spelled)])
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is needed around the blocks of an array: `length` elements of the axis `dim` from d * step + first on.
+    """Elements needed around the blocks of an array: on device d, `length` of them along `dim` from d * step + first.
 
-    Neighbours send it, each of two the edge of its block. Where more than a neighbour's block is needed, and how much
-    that is only sizes tell, all blocks are gathered.
+    Each of two neighbours sends the edge of its block. Where more than a neighbour's block is needed, which only sizes
+    determine, all blocks are gathered.
     """
 
     along: Along
@@ -72,7 +72,7 @@ class Exchange:
     step: Affine
 
     def at(self, sizes: Mapping[Size, int], devices: int) -> Iterator[Sent]:
-        """What is sent at these sizes, those of blocks included, by that many devices."""
+        """What is sent at these sizes, which include those of blocks, by that many devices."""
         block = _value(self.shape[self.dim], sizes)
         rest = _elements(self.shape, sizes) // max(block, 1)
         first, length, step = (_value(a, sizes) for a in (self.first, self.length, self.step))
@@ -85,7 +85,7 @@ class Exchange:
             yield Sent(kind, self.along, self.array, elements, elements * self.item)
 
     def formula(self, spelled: Mapping[Size, str], devices: int) -> str:
-        """How many bytes each device is given if neighbours have them."""
+        """The number of bytes that each device receives if its neighbours have them."""
         last = self.first + (self.step - self.shape[self.dim]) * (devices - 1)
         beyond = self.length - self.shape[self.dim]
         left = _greatest([-self.first, -last], spelled)
@@ -102,8 +102,8 @@ class Exchange:
 class Collectives:
     """All collectives that a program on a mesh requires, in the order in which it needs them.
 
-    `str` says for each how many bytes every device is given, as a formula of the sizes; `at` what that is. Numbers are
-    taken to be of single precision.
+    `str` says for each how many bytes every device is given, as a formula of the sizes; `at` says it for given sizes.
+    Numbers are taken to be of single precision.
     """
 
     parts: tuple[Collective | Exchange, ...]

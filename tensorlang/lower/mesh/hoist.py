@@ -1,9 +1,9 @@
-"""Sums over mapped indices as statements of their own, wherever what is made of them is not linear.
+"""Sums over mapped indices as statements of their own, wherever the statement is not linear in them.
 
 gen i:n. tanh(sum j:m. w[i, j] * x[j])   =   let t = gen i:n. sum j:m. w[i, j] * x[j] in gen i:n. tanh(t[i])
 
-On each device such a sum is a part of the whole one. A statement whose value is a part, under gens, brackets, other
-sums and products with what is no part, is added up over the devices when all of it has been computed.
+On each device such a sum is a part of the whole one. Under gens, brackets, other sums, and products with factors that
+are whole, a part remains one: such a statement is added up over the devices when all of it has been computed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Partial = tuple[Expr, bool]
 
 
 def hoisted(scan: Scan, mapped: Collection[Binder]) -> tuple[MeshStatement, ...]:
-    """The statement after those of the sums over `mapped` indices in it that are not linear in its value."""
+    """The statement, after those for its sums over `mapped` indices in which its value is not linear."""
     h = _Hoist(scan, {e for e, binder in scan.binders.items() if isinstance(e, Sum) and binder in mapped})
     s = scan.statement
     scalar, _ = run(h.visit(s.scalar, scan.root, True, ()))
@@ -61,7 +61,7 @@ class _Hoist:
         return self.having[e]
 
     def visit(self, e: Expr, scope: Ranges, linear: bool, guards: Guards) -> Deep[Partial]:
-        """`e` without the sums that are made statements; where it stands must be linear in it for it to be a part."""
+        """`e` without the sums that become statements. It can be a part only where all around it is `linear` in it."""
         if not (yield from call(self.has(e))):
             return e, False
         key = (e, id(scope), linear, guards)

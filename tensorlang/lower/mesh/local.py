@@ -2,8 +2,8 @@
 
 gen i:n. [i <= k] * x[i, k]   =   gen i:n_x. [i + i_start <= k] * x[i, k]
 
-where x now is the block of x. A mapped index counts from 0 in its block, of as many indices as each device has; where
-it is compared or looked up with, the start of the block is added, which is an index array without axes: data.
+where x now is the block of x. A mapped index counts from 0 in its block, which has as many indices on every device;
+where it is compared or used in a lookup, the start of the block is added, which is an index array without axes: data.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Blocks:
         self._taken = taken_names(self.plan.program.function)
 
     def size(self, along: Along, size: Affine) -> Affine:
-        """How many of `size` each device along these axes has."""
+        """The part of `size` that each device along these axes has."""
         if (along, size) not in self.sizes:
             stem = size.sizes[0].name if len(size.sizes) == 1 and size is atom_affine(size.sizes[0]) else "block"
             name = unused_name(f"{stem}_{'_'.join(along)}", self._taken)
@@ -89,7 +89,7 @@ class Blocks:
         return atom_affine(Lookup(self.starts[along, size], ()))
 
     def shape(self, key: Key, needs: Needs) -> tuple[Affine, ...]:
-        """The shape of this of an array."""
+        """The shape of the part of an array that is needed."""
         sizes = self.plan.shapes[key]
         return tuple(
             n if part is None else part.length(self.size(part.along, part.size))
@@ -97,7 +97,7 @@ class Blocks:
         )
 
     def array(self, key: Key, needs: Needs) -> Held:
-        """This of an array, for programs over blocks."""
+        """The part of an array that is needed, for programs over blocks."""
         if (key, needs) not in self.arrays:
             x, path = key
             shape = self.shape(key, needs)
@@ -142,7 +142,7 @@ class _Localiser:
         return Local(gen(binders, scalar), tuple(self.reads), tuple(self.starts))
 
     def value(self, e: Expr, scope: Ranges) -> Deep[Expr]:
-        """`e` over blocks, where indices stand for what `scope` says."""
+        """`e` over blocks, where `scope` has the binders of indices."""
         key = (e, id(scope))
         if key not in self.memo:
             self.memo[key] = yield from call(self._value(e, scope))
@@ -178,7 +178,7 @@ class _Localiser:
                 return with_children(e, parts)
 
     def read(self, array: Key, at: tuple[Affine, ...], scope: Ranges) -> tuple[Held, tuple[Affine, ...]]:
-        """What a read reads on a device, and where."""
+        """The array that a read reads on a device, and where."""
         needs = self.step.needs.of(array, needed(Read(array, at, scope), self.step.mapped))
         self.reads[array, needs] = None
         places = []
@@ -226,7 +226,7 @@ class _Localiser:
                 return Exists(index, size, (yield from call(self.tested(body, inner))))
 
     def _zero_anyway(self, e: Expr, scope: Ranges) -> Mapping[Predicate, None]:
-        """What only says that the places of factors of `e` are inside of arrays: parts of arrays are 0 outside."""
+        """Conditions that only keep places of factors of `e` inside of arrays: parts of arrays are 0 outside."""
         found: dict[Predicate, None] = {}
         if not is_finite(e):
             return found

@@ -1,4 +1,4 @@
-"""What a device needs of an array: all of an axis, or what reads from a block of an index find there."""
+"""What a device needs of an array: all of an axis, or the region of it that is read at a block of an index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
     """What a read needs on a device that has a block of each index that is `mapped`."""
     found = tuple(_needed(a, read.scope, mapped) for a in read.at)
     if isinstance(read.array[0], IndexArray):
-        # an element that is not there compares with nothing; the zero in its place would
+        # an element that doesn't exist fulfils no comparison; a zero in its place might
         sizes = read.array[0].sizes
         found = tuple(p if p is None or p == Region(p.along, n) else None for p, n in zip(found, sizes, strict=True))
     return found
@@ -85,12 +85,12 @@ class Merged:
         groups.append(needs)
 
     def of(self, array: Key, needs: Needs) -> Needs:
-        """What has been noted that includes `needs`."""
+        """The noted needs that include `needs`."""
         return next(group for group in self.found[array] if _both(needs, group) == group)
 
 
 def _both(p: Needs, q: Needs) -> Needs | None:
-    """What includes `p` and `q`, if it is known whatever the sizes."""
+    """The needs that include both `p` and `q`, if they are known whatever the sizes."""
     merged: list[Region | None] = []
     for a, b in zip(p, q, strict=True):
         if a is None or b is None:

@@ -1,6 +1,6 @@
-"""How the parameters and results of a program lie on a mesh whose statements XLA's partitioner distributes.
+"""How parameters and results lie on a mesh, for programs whose statements XLA's partitioner distributes.
 
-These are programs that are no statements of reads at affine places alone: those with recurrences, with numbers of
+These are programs that have more than statements with reads at affine places: those with recurrences, with numbers of
 indices, and with functions from outside.
 """
 
@@ -39,7 +39,7 @@ Ranges = Mapping[Index, Affine]
 
 @dataclass(frozen=True)
 class Partition:
-    """The axes of the mesh along which those of parameters, by name and part, and of the results are laid out."""
+    """The axes of the mesh along which the axes of parameters, by name and part, and of the results are laid out."""
 
     parameters: Mapping[tuple[str, tuple[int, ...]], tuple[Along, ...]]
     results: Sequence[tuple[Along, ...]]
@@ -97,7 +97,7 @@ def _reads(root: Expr, arrays: Mapping[Key, Any]) -> Iterator[tuple[Key, tuple[A
 
 
 def _read(e: Expr) -> tuple[Key, tuple[Affine, ...]] | None:
-    """What an access reads, and where; None if it is of what is computed."""
+    """The array that an access reads, and where; None if it reads something that is computed."""
     try:
         return read_by(e)
     except NormalFormError:

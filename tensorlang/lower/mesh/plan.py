@@ -1,8 +1,8 @@
 """Which indices of each statement are mapped, how each array lies on the mesh, and what has to be sent for it.
 
-An index is mapped as `sharding` says of its size, as the array is to be laid out whose axis it makes, or else as the
-axes lie at which it reads. Of indices that would be mapped along the same axes in one statement one is; the choice is
-that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
+An index is mapped like the axis that it makes if the layout of that is asked for, else as `sharding` says of its size,
+else like the axes that it reads. Of several indices of one statement that would be mapped along the same axes only one
+is: that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
 result is to be mapped along the same axes, each device only gets its block of it.
 """
 
@@ -24,15 +24,16 @@ from tensorlang.lower.plan.statements import leaves_of
 from tensorlang.simplify import simplify
 
 _CHOICES = 64
-"""How many ways to map the indices of a statement are compared."""
+"""The most ways to map the indices of a statement that are compared."""
 
 
 @dataclass(frozen=True)
 class MeshStep:
     """A statement, which of its indices are mapped, and what it needs of arrays.
 
-    Its value on a device is a part of a sum over devices along `reduced`; of the axis `scattered` of the result each
-    device only gets the block that it stores. All arrays of the statements of a stage are there before any is computed.
+    Its value on a device is a part of a sum over devices along `reduced`; along the axes of the result that are
+    `scattered`, each device only gets the block that it stores. All arrays that the statements of a stage read are
+    there before any of these is computed.
     """
 
     statement: MeshStatement
@@ -55,7 +56,7 @@ class MeshPlan:
     along: dict[Key, tuple[Along, ...]] = field(default_factory=dict)
 
     def stored(self, array: Key) -> Needs:
-        """What of an array each device stores."""
+        """The part of an array that each device stores."""
         return stored(self.along[array], self.shapes[array])
 
     @property
@@ -66,7 +67,7 @@ class MeshPlan:
 
     @property
     def sends_choices(self) -> bool:
-        """Whether a stage looks up indices that an earlier one chooses, while what devices send are real numbers."""
+        """Whether a stage looks up indices that an earlier one chooses, although devices only send real numbers."""
         made = {step.statement.key: step.stage for step in self.steps if isinstance(step.statement.array, IndexArray)}
         return any(made.get(array, step.stage) < step.stage for step in self.steps for array in step.needs.found)
 
@@ -152,7 +153,7 @@ class _Planner:
             self.reduced.add(s.key)
 
     def _there(self, array: Key, needs: Needs) -> int:
-        """The first stage that can have this of an array."""
+        """The first stage at which this part of an array can be there."""
         if array in self.plan.program.shapes:
             return 0
         return self.made[array] + (array in self.reduced or needs != self.plan.stored(array))
@@ -173,7 +174,8 @@ class _Planner:
         return min(ways, key=lambda mapped: self._sent(scan, mapped))
 
     def _sent(self, scan: Scan, mapped: Mapping[Binder, Along]) -> int:
-        """How much has to be sent: arrays, each as much as it has axes, half that for what neighbours send."""
+        """A measure of what has to be sent: for each array its number of axes, doubled unless only neighbours send
+        it."""
         total = 0
         for array, several in self._needs(scan, mapped).found.items():
             for needs in several:

@@ -38,7 +38,7 @@ def sends_choices(
     sharding: Mapping[str, str | Along],
     sizes: Mapping[str, int] | None,
 ) -> bool:
-    """Whether devices had to send each other indices that they choose, which a `Distributed` can't."""
+    """Whether devices would have to send each other indices that they choose, which a `Distributed` can't."""
     return f.census.has(Choice) and plan(f, asked(f, mesh, sharding), sizes).sends_choices
 
 
@@ -121,10 +121,10 @@ class Distributed(Shown):
 class Partitioned(Lowered):
     """A program as Python that XLA partitions for a mesh: `jax.numpy` between parameters and results that are laid out.
 
-    So are programs run that have recurrences, numbers of indices, or functions from outside, or choose indices that
-    other devices look up. Parameters and results lie as `in_specs` and `out_specs` say, and of all else XLA decides
-    where it is computed and what is sent for it; `tensorlang.measure.collectives.sent_by` reads that from the compiled
-    program. An axis that can't be cut evenly is whole on every device.
+    Programs run like this if they have recurrences, numbers of indices, or functions from outside, or choose indices
+    that other devices look up. Parameters and results lie as `in_specs` and `out_specs` say; XLA decides where all else
+    is computed and what is sent for it, which `tensorlang.measure.collectives.sent_by` reads from the compiled program.
+    An axis that can't be cut evenly is whole on every device.
     """
 
     def __init__(
@@ -168,14 +168,14 @@ class Partitioned(Lowered):
 
 
 def _along_none(run: Callable[..., Any], out_specs: Any) -> Callable[..., Any]:
-    """`run`, which wants that arrays' types don't say how they lie, where they do."""
+    """`run`, which takes arrays whose types don't say how they lie, for a mesh where types do."""
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
         run = jax.sharding.auto_axes(run, out_sharding=out_specs)
     return run
 
 
 def _automatic(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> jax.sharding.Mesh | jax.sharding.AbstractMesh:
-    """The same devices; how arrays lie along no axis is part of their types."""
+    """The same devices, as a mesh where the types of arrays don't say how they lie."""
     if isinstance(mesh, jax.sharding.AbstractMesh):
         return jax.sharding.AbstractMesh(mesh.axis_sizes, mesh.axis_names)
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)

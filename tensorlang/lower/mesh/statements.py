@@ -34,12 +34,12 @@ class Binder:
 
 
 Ranges = Mapping[Index, Binder]
-"""What each index stands for at some place."""
+"""The binder of each index at some place."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """`array` is read at `at`, where indices stand for what `scope` says."""
+    """`array` is read at `at`, where `scope` has the binders of indices."""
 
     array: Key
     at: tuple[Affine, ...]

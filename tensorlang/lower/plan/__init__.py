@@ -3,9 +3,9 @@
 dependence      indices that an expression depends on; accesses and chains of lets taken apart
 numbers         the numbers that indices and sizes are become arrays
 quotients       quotients of indices by constants are read from arrays
-in_step         products that steps make, rather than to read them of all times
-read_products   products that steps store anyway, in the place of their factors
-read_states     short sums of states that steps store and read on, computed of the states instead
+in_step         products that steps compute, rather than read them from an array for all times
+read_products   products that steps store anyway, read in place of their factors
+read_states     short sums of states, computed from the states again rather than stored by steps
 read_parts      states of which a part is kept over the time
 short_windows   indices to which conditions leave few places
 needless_masks  masks of the time that hide nothing but zeros
@@ -16,6 +16,6 @@ axis_order      arrays of short rows, transposed
 fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
-guards          conditions on sizes, or that hide a corner, that are implied
-needless_guards brackets that keep extrema from being made of nothing, where nobody reads what would be
+guards          implied conditions that compare sizes or hide a corner
+needless_guards brackets that keep extrema from being empty, where nobody reads them if they are
 """

@@ -4,8 +4,8 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
-Few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. What is chosen for each of a few, k[i, l], is
-put together from its columns, too, and is read like that.
+The few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. Index arrays with a short last axis,
+k[i, l], are assembled from their columns, too, and read by column.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _SHORT = 8
 """Elements of a row that is short."""
 
 _MANY = 2
-"""Reads of single columns that are worth it."""
+"""Reads of single columns from which transposing pays."""
 
 T = TypeVar("T")
 Array = Var | IndexArray
 
 
 def transpose_short_rows(f: Function) -> Function:
-    """`f` with the last axis of arrays first, where it is short and single places of it are read."""
+    """`f` with the last axis of an array moved to the front where it is short and read at single places."""
     whole: set[Var] = set()
     columns: Counter[Var] = Counter()
     given, body = bindings(f.body)
@@ -67,8 +67,8 @@ def transpose_short_rows(f: Function) -> Function:
 
 
 def _note(e: Expr, whole: set[Var], columns: Counter[Var]) -> None:
-    """Add the variables that are read otherwise than element by element to `whole`, and count reads at one place, or
-    at one diagonal after the other."""
+    """Add to `whole` the variables that are not read element by element, and count in `columns` the reads at a constant
+    last place or along diagonals."""
     read = [(variable(part), places(part)) for part in reads(e)]
     mixed = {i for _, at in read for a in at if len(a.indices) > 1 for i in a.indices}
     for x, at in read:
@@ -82,7 +82,7 @@ def _note(e: Expr, whole: set[Var], columns: Counter[Var]) -> None:
 
 
 def _note_rows(e: Expr, columns: Counter[Var]) -> None:
-    """Note reads of the rows of which those of an array, that is to be transposed, are made, as of its columns."""
+    """Count as column reads those by which `e`, an array to be transposed, gets its rows from rows of other arrays."""
     rows = None
     while isinstance(e, Gen):
         rows, e = atom_affine(e.index), e.body
@@ -134,7 +134,7 @@ def _rewritten(e: Expr, new: Mapping[Array, Array], memo: dict[Expr, Expr]) -> D
 
 
 def _reading(e: Expr, new: Mapping[Array, Array]) -> Expr:
-    """`e` with the places and predicates of its own reading index arrays that are turned."""
+    """`e`, in whose own places and predicates the reads of transposed index arrays are adapted."""
     match e:
         case Access(a, at, place):
             return Access(a, _turned_places(at, new), place)
@@ -157,7 +157,7 @@ def _turned_places(a: Affine, new: Mapping[Array, Array]) -> Affine:
 
 
 def _moved(found: Sequence[Lookup], new: Mapping[Array, Array]) -> dict[Atom, Affine]:
-    """What stands for elements of index arrays once those of `new` are turned."""
+    """Replacements for the lookups in `found` once the index arrays in `new` are transposed."""
     moved: dict[Atom, Affine] = {}
     for x in found:
         at = tuple(_turned_places(a, new) for a in x.at)

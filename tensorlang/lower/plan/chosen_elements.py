@@ -2,8 +2,8 @@
 
     sum q. h[2*i + 2*q + k[i + q]] * w[q]   ->   let t = gen j. h[2*j + k[j]] in sum q. t[i + q] * w[q]
 
-So the next layer reads what was pooled. To normal forms that is h, read where its greatest elements are, which would be
-looked up anew in each window that sees them.
+So the next layer reads what was pooled. In normal form a pooled element is h, read where its greatest element is, and
+would be looked up again in each window that contains it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Element:
 
     @property
     def needs(self) -> set[Var | IndexArray]:
-        """What is to be there before it."""
+        """The arrays that must exist before it."""
         return {self.x, *(array for a in self.at for array in a.arrays)}
 
 
@@ -76,7 +76,7 @@ def store_chosen_elements(f: Function) -> Function:
 
 
 def _element(read: Expr, chosen: Collection[IndexArray]) -> tuple[_Element, tuple[Affine, ...]] | None:
-    """Which element of which array of chosen ones `read` is; None if it isn't one of these alone."""
+    """The chosen element that `read` is, and where its array of choices is read; None if it is none."""
     x, at = variable(read), tuple(places(read))
     if x is None or len(at) != len(shape(x.type)[0]) or access(x, *at) is not read:
         return None
@@ -105,7 +105,7 @@ def _axes(k: IndexArray) -> tuple[Index, ...]:
 
 
 def _is_there(element: _Element) -> bool:
-    """Whether it is one wherever a place was chosen."""
+    """Whether it is within bounds for every place of its array of choices."""
     ranges = ranges_predicate(dict(zip(_axes(element.k), element.k.sizes, strict=True)))
     sizes = shape(element.x.type)[0]
     looked_up = {lookup for a in element.at for lookup in a.lookups}

@@ -1,4 +1,4 @@
-"""Elements computed where they are compared, of arrays of which nothing else is read.
+"""Arrays that are read only to be compared, with their elements computed where that happens.
 
     let t = gen i, j. [j < 2] * e + [i = j] * d in  gen i. max j where j < 2 or i = j. t[i, j]
                                                 ->  gen i. max j where j < 2 or i = j. [j < 2] * e + [i = j] * d
@@ -26,7 +26,7 @@ _Made = tuple[dict[Index, Affine], Expr]
 
 
 def inline_compared(f: Function) -> Function:
-    """`f` with elements of which nothing is read but what an extremum compares, at few places, computed there."""
+    """`f` with arrays that only one extremum reads, comparing few of their elements, computed there."""
     given, body = bindings(f.body)
     made = {x: one for x, e in given if isinstance(x, Var) and (one := _element(e))}
     found: dict[Var, Expr | None] = {}

@@ -1,4 +1,4 @@
-"""Factors of both ends of a pair that what comes before a row is kept without: exponentials, powers and differences.
+"""Factors of a row and a summed index that come apart into one of each: exponentials, powers and differences.
 
 exp(s * (a[i] - b[j])) is exp(s * (a[i] - c)) * exp(s * (c - b[j])) whatever c is, so that sums over j <= i of such
 factors are computed in chunks (`arrays.sums.chunked`), as are those of g^(i - j) and of x[i] - x[j].
@@ -25,7 +25,7 @@ Free = Callable[[Expr], frozenset[Index]]
 
 @dataclass(frozen=True)
 class Pairs:
-    """The factors of a row and of what is summed: exp(s * (a - b)), g^(a - b) and a - b."""
+    """The factors that depend on both a row and what is summed: exp(s * (a - b)), g^(a - b) and a - b."""
 
     factors: tuple[Expr, ...] = ()
     exponents: tuple[Side, ...] = ()
@@ -39,13 +39,13 @@ class Pairs:
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """What is computed of them once for each row, or each that is summed."""
+        """The sides of the factors, each of which is computed once for each row or each summed index."""
         sides = (*self.exponents, *self.powers, *self.differences)
         return tuple(e for side in sides for e in side if e is not None)
 
     @property
     def of_numbers(self) -> tuple[Expr, ...]:
-        """Those parts of which there is one for each row, whatever else is summed over."""
+        """The parts of powers and differences: each has one value for each row, whatever else is summed over."""
         return tuple(e for side in (*self.powers, *self.differences) for e in side)
 
 
@@ -69,8 +69,8 @@ def is_difference(e: Expr) -> bool:
 
 
 def pairs_of(factors: Sequence[Expr], row: Index, summed: Index, free: Free | None = None) -> Pairs | None:
-    """Those of `factors` that depend on the row and on what is summed; None if one is of no such form. What an
-    expression depends on is what `free` says."""
+    """The `factors` that depend on both `row` and `summed`; None if one of them has another form, or if there are too
+    many differences. `free` gives the indices that an expression depends on."""
     depends = _free if free is None else free
     found = [e for e in factors if {row, summed} <= depends(e)]
     exponents: list[Side] = []
@@ -106,7 +106,7 @@ def _free(e: Expr) -> frozenset[Index]:
 
 
 def _sides(u: Expr, row: Index, summed: Index, free: Free) -> list[Side] | None:
-    """`u` as a sum of s * (a - b); None if it is none."""
+    """`u` as a sum of s * (a - b); None if it has no such form."""
     at = free(u)
     if summed not in at:
         return [(None, u, _ZERO)]
@@ -133,7 +133,7 @@ def _scaled(s: Expr, sides: Sequence[Side]) -> list[Side]:
 
 
 def _together(sides: Sequence[Side]) -> list[Side]:
-    """The sides, of which those without a factor are one."""
+    """The sides, with those that have no factor s added up to one."""
     plain = [side for side in sides if side[0] is None]
     if len(plain) < 2:
         return [*sides]
@@ -158,7 +158,7 @@ def _times(s: Expr, e: Expr) -> Expr:
 
 
 def _is_whole(u: Expr) -> bool:
-    """Whether `u` is a sum of multiples of numbers that indices are, by whole numbers."""
+    """Whether `u` is a polynomial, with integer coefficients, in the numbers that indices are."""
     stack: list[Expr] = [u]
     while stack:
         e = stack.pop()

@@ -61,7 +61,7 @@ class FreeIndices:
         return run(self._leaves(e))
 
     def free(self, e: Expr, env: Mapping[Atom, Affine]) -> Free:
-        """The indices on which `e` depends where `env` says what those in it stand for."""
+        """The indices on which `e` depends once those in `env` are replaced by their values."""
         return through(frozenset().union(*self.leaves(e)), env)
 
     def is_uniform(self, e: Expr, env: Mapping[Atom, Affine]) -> bool:
@@ -92,12 +92,12 @@ class FreeIndices:
 
 
 def _merged(found: set[Free]) -> frozenset[Free]:
-    """Two sets that stand for many different ones: their union, and one of them."""
+    """Two sets in place of many: their union, and the smallest of them."""
     return frozenset({frozenset().union(*found), min(found, key=len)})
 
 
 def through(free: Iterable[Index], env: Mapping[Atom, Affine]) -> Free:
-    """The indices that occur once those that `env` eliminates are replaced."""
+    """The indices that remain once those in `env` are replaced by their values."""
     return frozenset(j for i in free for j in (env[i].indices if i in env else (i,)))
 
 
@@ -155,7 +155,7 @@ def are_apart(at: Sequence[Affine], indices: Collection[Index]) -> bool:
 
 
 def read_both_ways(e: Expr) -> frozenset[Expr]:
-    """The accesses in `e` of arrays that it reads along more than one of their axes: of x in x[i, j] + x[j, i]."""
+    """The accesses in `e` of arrays that it reads at different last places: of x in x[i, j] + x[j, i]."""
     reads: dict[Expr | None, dict[Expr, Affine]] = {}
     for read in accesses(e):
         if len(at := places(read)) > 1:
@@ -164,7 +164,7 @@ def read_both_ways(e: Expr) -> frozenset[Expr]:
 
 
 def accesses(e: Expr) -> list[Expr]:
-    """The accesses in `e` that are not within a sum inside of it."""
+    """The accesses in `e` that are not within a sum."""
     found: list[Expr] = []
     seen, stack = {e}, [e]
     while stack:
@@ -214,7 +214,7 @@ def occurring(e: Expr) -> set[Var | IndexArray]:
 
 
 def results(e: Expr) -> Iterator[Expr]:
-    """The expressions of which `e` makes pairs."""
+    """The components of `e`, which may be a nest of pairs."""
     stack = [e]
     while stack:
         part = stack.pop()
@@ -225,7 +225,7 @@ def results(e: Expr) -> Iterator[Expr]:
 
 
 def is_condition(e: Expr) -> bool:
-    """Whether `e` asks how values compare, for each of some indices."""
+    """Whether `e` is a comparison of values, for each value of some indices."""
     while isinstance(e, Gen | Bracket):
         e = e.body
     return isinstance(e, Compared)
@@ -268,8 +268,8 @@ def longer(a: Affine, b: Affine) -> Affine:
 
 
 def telling(parts: Iterable[Predicate], summed: Collection[Index]) -> list[Predicate]:
-    """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. Those of
-    indices of which nothing else is said are left out first, and those of summed indices with one another."""
+    """`parts` without comparisons that follow from two others: j <= i and i <= k imply j <= k. The first to be left out
+    are those whose set of indices occurs least often, and among them those of the most summed indices."""
     kept = list(dict.fromkeys(parts))
     compared = {q: frozenset(i for i in free_atoms(q) if isinstance(i, Index)) for q in kept}
     said = Counter(compared.values())
@@ -281,7 +281,7 @@ def telling(parts: Iterable[Predicate], summed: Collection[Index]) -> list[Predi
 
 
 def _follows(q: Predicate, a: Predicate, b: Predicate) -> bool:
-    """Whether `a` and `b` added up, or subtracted if they are equalities, say `q`."""
+    """Whether `a` and `b` added up, or subtracted if they are equalities, imply `q`."""
     match q, a, b:
         case NonNegative(value), NonNegative(x), NonNegative(y):
             rest = value - x - y

@@ -4,8 +4,8 @@
         ->  let s_terms = gen i:n. a[i] * b[i] in let t_terms = gen i:n. a[i] * c[i] in
             let s = sum i:n. s_terms[i] in let t1 = sum i:n. t_terms[i] in let t = f(s + t1) in ..
 
-Each sum of its own would be a loop, and for short arrays it is starting loops that takes the time. Statements change
-places so that sums that don't need one another are neighbours: those of a group, which one loop adds up.
+Each sum on its own would be a loop, and with short arrays it is starting loops that takes the time. Statements are
+reordered so that sums that don't need one another are neighbours; one loop adds up such a group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tensorlang.lower.plan.dependence import occurring, places, variable
 from tensorlang.lower.plan.guards import is_static
 
 FEWEST = 4
-"""How many sums are worth a loop of their own."""
+"""The fewest sums that are worth a loop of their own."""
 
 Array = Var | IndexArray
 _Binding = tuple[Array, Expr]
@@ -46,7 +46,7 @@ _Binding = tuple[Array, Expr]
 
 @dataclass
 class Fused:
-    """A function, and for the first sum of each group in it all of them, with the arrays of their terms."""
+    """A function, and for the first sum of each group all sums of the group, each with the array of its terms."""
 
     function: Function
     groups: dict[Var, list[tuple[Var, Var]]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def fuse_sums(f: Function) -> Fused:
     sizes = {size for size, count in found.items() if count >= FEWEST}
     lifted = [b for x, e in given for b in _lifted(x, e, sizes)] if sizes else []
     sums = {x: e.size for x, e in lifted if isinstance(e, Sum) and e.size in sizes and _sums(x, e)}
-    # those of too small groups hold up no others
+    # sums in groups that are too small must not delay the others
     together = _groups(lifted, sums)
     sums = {x: sums[x] for group in together for x in group}
     together = _groups(lifted, sums)
@@ -67,7 +67,7 @@ def fuse_sums(f: Function) -> Fused:
 
 
 def _sums(x: Array, e: Expr) -> list[Sum]:
-    """The sums in a number that have terms of a few operations."""
+    """The sums in a scalar whose terms are scalar operations on elements at the summed index."""
     if not isinstance(x, Var) or x.type is not R:
         return []
     found, stack = [], [e]
@@ -83,7 +83,7 @@ def _sums(x: Array, e: Expr) -> list[Sum]:
 
 
 def _is_plain(e: Sum) -> bool:
-    """Whether the terms are made, by operations on numbers, of elements of arrays at the index."""
+    """Whether the range is long and the terms are scalar operations on elements of arrays at the summed index."""
     if not is_long(e.size):
         return False
     here, stack = False, [e.body]
@@ -110,7 +110,7 @@ def _lifted(x: Array, e: Expr, sizes: set[Affine]) -> list[_Binding]:
 
 
 def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:
-    """For each of the bindings how many of the `sums`, one after the other, it waits for."""
+    """For each binding, the most `sums` on a chain of bindings that it depends on."""
     levels: dict[Array, int] = {}
     for x, e in given:
         levels[x] = max((levels[y] + (y in sums) for y in occurring(e) if y in levels), default=0)
@@ -118,7 +118,7 @@ def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, i
 
 
 def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[list[Array]]:
-    """Those of the `sums` that don't need one another and have the same range, where they are many."""
+    """The groups of `FEWEST` or more `sums` that have the same range and don't need one another."""
     levels, groups = _levels(given, sums), defaultdict(list)
     for x, size in sums.items():
         groups[levels[x], size].append(x)
@@ -126,7 +126,7 @@ def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[lis
 
 
 def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Fused:
-    """`f` as these bindings, each group after all that waits for no more than it does."""
+    """`f` with these bindings level by level, in each the groups last."""
     sums = {x for group in together for x in group}
     levels, values = _levels(given, sums), dict(given)
     made = Fused(f)
@@ -142,7 +142,7 @@ def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Seque
 
 
 def _split(group: Sequence[Array], values: Mapping[Array, Expr]) -> tuple[list[tuple[Var, Var]], list[_Binding]]:
-    """Each sum of a group with the array of its terms, and the bindings of these and then of those."""
+    """Each sum of a group with the array of its terms; and the bindings, of the arrays first, then of the sums."""
     pairs: list[tuple[Var, Var]] = []
     arrays: list[_Binding] = []
     totals: list[_Binding] = []

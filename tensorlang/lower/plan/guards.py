@@ -1,12 +1,12 @@
-"""The conditions without which a statement is zero anyway, so that nobody who reads it has to ask.
+"""The conditions without which a statement is zero anyway, so that its readers need not check them.
 
 t = gen i:n. sum j:k. x[i, j] * y[j]                zero unless 0 < k
 u = gen i:n. ([0 < k] - [0 < k] * z[i]) * t[i]      = gen i:n. (1 - z[i]) * t[i], and zero unless 0 < k
 p = gen i:n, j:8. [7 <= i + j] * exp(s[i, j])       zero unless 7 <= i + j
 v = gen i:n. sum j:8. [7 <= i + j] * p[i, j]        = gen i:n. sum j:8. p[i, j]
 
-They are comparisons of sizes, and those that hide a corner of an array: a mask there, or blocks that leave it out, cost
-more than to compute it. What hides a share of an array stays.
+Such conditions are comparisons of sizes, and comparisons that hide a corner of an array: a mask there, or blocks that
+leave the corner out, would cost more than computing it. Conditions that hide a share of an array stay.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ def is_static(q: Predicate) -> bool:
 
 
 def of_elements(conditions: Conditions, own: Sequence[Index]) -> Conditions:
-    """`conditions` on the indices `own` of an array as those on its axes, whatever the indices are called."""
+    """`conditions` on the indices `own` of an array, renamed to indices of its axes."""
     return _renamed(conditions, dict(zip(own, map(atom_affine, axes(0, len(own))), strict=True)))
 
 
 def at_places(conditions: Conditions, rank: int, at: Sequence[Affine]) -> Conditions:
-    """`conditions` on the axes of an array of this rank where it is read `at` these places, the outermost first."""
+    """`conditions` on the axes of an array of this rank where it is read `at` these places, the outermost first;
+    without those on axes beyond."""
     own = axes(0, rank)
     inside = (q for q in conditions if free_atoms(q).isdisjoint(own[len(at) :]))
     return _renamed(inside, dict(zip(own, at, strict=False)))
@@ -74,8 +75,8 @@ def _renamed(conditions: Iterable[Predicate], values: Mapping[Atom, Affine]) -> 
 
 @dataclass
 class Required:
-    """Conditions without which expressions are zero; `read` gives those of a variable or its elements. `ranges` are
-    those of the indices that are bound outside."""
+    """Conditions without which expressions are zero. `read` gives those of a variable or its elements; `ranges` has the
+    sizes of indices bound outside."""
 
     read: Callable[[Expr], Conditions]
     ranges: dict[Index, Affine] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Required:
     new: dict[tuple[Expr, Conditions], Expr] = field(default_factory=dict)
 
     def of(self, e: Expr) -> Deep[Conditions]:
-        """Those of `e`, where what it reads is finite."""
+        """The conditions of `e`, provided that what it reads is finite."""
         if e not in self.found:
             self.found[e] = yield from call(self._of(e))
         return self.found[e]
@@ -116,8 +117,8 @@ class Required:
         return frozenset(q for q in conjuncts(p) if is_static(q) or _hides_corner(q, self.ranges))
 
     def drop_implied_guards(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
-        """`e` without the guards that hide only what is zero: it is, or it is multiplied by what is, unless all of
-        `known` hold."""
+        """`e` without guards that hide nothing but zeros: their body is zero unless they hold, or `e` is multiplied by
+        something that is zero unless all of `known` hold."""
         key = (e, known)
         if key not in self.new:
             self.new[key] = yield from call(self._unguarded(e, known))
@@ -134,7 +135,7 @@ class Required:
                 return bracket(p, inner)
             case Mul(a, b):
                 left = yield from call(self.drop_implied_guards(a, known | (yield from call(self.of(b)))))
-                # what was left out on account of the other factor must stay there
+                # a guard that was dropped because the other factor has it must stay in that
                 right = yield from call(self.drop_implied_guards(b, known | (yield from call(self.of(left)))))
                 return Mul(left, right)
             case Var() | Access() | Proj():
@@ -150,8 +151,8 @@ class Required:
                 return with_children(e, parts)
 
     def guarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
-        """`e` with guards of sizes on products that are zero without them, unless these are `known` to hold: where a
-        factor is a sum over nothing, the others may be anything.
+        """`e` with guards on sizes around products that are zero unless they hold, without those that are `known`:
+        where one factor is an empty sum, the others may be anything.
 
         x[i] * sum j:k. y[j]  ->  [0 < k] * x[i] * sum j:k. y[j]
         """
@@ -186,8 +187,8 @@ def _static(p: Predicate) -> Conditions:
 
 
 def _hides_corner(q: Predicate, ranges: Mapping[Index, Affine]) -> bool:
-    """Whether `q` compares several indices of which one has a long range, and holds for all but a fixed number of the
-    values of that, or but a small share if all ranges are numbers."""
+    """Whether `q` compares several indices, at most one of them with a range of symbolic size, and fails for a fixed
+    number of its values only; or, if all ranges are numbers, for a small share of the longest."""
     if not isinstance(q, NonNegative) or len(q.value.indices) < 2 or not ranges.keys() >= set(q.value.indices):
         return False
     unknown = [i for i in q.value.indices if not ranges[i].is_constant]
@@ -204,7 +205,7 @@ def _hides_corner(q: Predicate, ranges: Mapping[Index, Affine]) -> bool:
 
 
 def _keeps_inside(q: Predicate, e: Expr) -> bool:
-    """Whether `q` may say that an array is read inside of its bounds in `e`, or there may be no greatest value."""
+    """Whether `q` may be what keeps reads in `e` within bounds, or an extremum in `e` from being empty."""
     seen, stack = {e}, [e]
     while stack:
         part = stack.pop()

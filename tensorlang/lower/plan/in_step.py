@@ -1,10 +1,11 @@
-"""Products that a step makes itself, rather than to read them of an array that has them for all times.
+"""Products that a step computes itself, rather than read them from an array that has them for all times.
 
     x = gen t, g. e(t, g);  H = Loop(.. x[a(r)] ..)    ->    H = Loop(.. z = gen g. e(a(r), g) in z ..)
 
-where e takes one operation for each element, and its arrays have fewer axes than x, some of these: an outer product.
-Steps read x at one place a(r), another one at each time r, and what else reads x, as the first state may, reads one
-other place each. So each element is computed once at most, as before, and x, the largest of these arrays, is not kept.
+where e is an outer product: it takes one operation for each element, and its arrays have some of the axes of x. Steps
+read x at one place a(r), a different one at each time r, and any other reader, such as the first state, reads a single
+place that no step reads. So each element is computed at most once, as before, and x, the largest of these arrays, is
+not kept.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ from tensorlang.simplify.supports import common, telling
 
 
 class Part(NamedTuple):
-    """What is read in the place of a factor, which of its axes it does not have, and the indices of its further axes,
-    which come after the first one, among these new ones, `summed` over, and `where` it is the factor."""
+    """A statement that is read in place of a factor. It lacks the factor's axes `gone`, and has `further` axes after
+    its first one; `summed` has those that are new and summed over, and `where` says where it equals the factor."""
 
     statement: Statement
     gone: Collection[int]
@@ -71,14 +72,14 @@ class Part(NamedTuple):
 
 
 Parts = Mapping[int, Part]
-"""What is read in the place of some factors, by number."""
+"""The replacements of some factors, by number."""
 
 
 def in_steps(s: SSA) -> SSA:
-    """`s`, whose recurrences make the products that only they read, each at its own time."""
+    """`s`, whose recurrences compute the products that their steps read, each at its own time."""
     tried: set[Statement] = set()
     given = {p for p in s.params if isinstance(p, IndexArray)}
-    # what reads another one comes first
+    # readers before what they read
     while x := next((x for x in reversed(s.statements) if x not in tried and _may_be_made(x, given)), None):
         tried.add(x)
         for axis in range(len(x.shape)):
@@ -87,12 +88,12 @@ def in_steps(s: SSA) -> SSA:
 
 
 def _may_be_made(x: Statement, given: Collection[IndexArray]) -> bool:
-    """Whether `x` is larger than what it is made of; it may look up the arrays that are `given`."""
+    """Whether `x` is larger than what it is made of: an outer product, or scattered by the index arrays `given`."""
     return _is_product(x) or _is_scattered(x, given)
 
 
 def _is_scattered(x: Statement, given: Collection[IndexArray]) -> bool:
-    """Whether `x` is 0 in most of its box, but where data tell, and the sum of few values at most."""
+    """Whether `x` is zero except at places that data determine, and each element the sum of at most a few values."""
     if len(x.shape) < 2 or not (isinstance(x, Addition | Map) or (isinstance(x, Contraction) and _is_short(x))):
         return False
     where = [t.pred for t in x.terms] if isinstance(x, Addition) else [support(x)]
@@ -121,7 +122,8 @@ def _is_product(x: Statement) -> bool:
 
 
 def _moved(s: SSA, x: Statement, axis: int) -> SSA:
-    """`s`, where the steps of the recurrence that reads `x`, at one place on this axis, make it; or else `s` itself."""
+    """`s` with `x` computed by the steps of the one recurrence that reads it, at one place on this axis; `s` itself if
+    that is impossible."""
     readers = [y for y in s.statements if x in operands(y)]
     loops = {y.loop for y in readers if isinstance(y, States)}
     if len(loops) != 1 or x in output_list(s.outputs):
@@ -156,7 +158,7 @@ def _is_never(p: Predicate) -> bool:
 
 
 def _making(loop: Loop, x: Statement, axis: int, at: Affine) -> Loop:
-    """`loop`, whose steps make what they read of `x`, at this place of the axis."""
+    """`loop`, whose steps compute the part of `x` that they read, at this place of the axis."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     inside = Input(frees.pop(x), (), x.shape)
     own: dict[Statement, Statement] = {}
@@ -171,7 +173,7 @@ def _making(loop: Loop, x: Statement, axis: int, at: Affine) -> Loop:
 
 
 def read_as(loop: Loop, x: Statement) -> Input | None:
-    """What stands for `x` in the steps of a recurrence; None if it reads it otherwise, too."""
+    """The input that stands for `x` in the steps of a recurrence; None if that also reads `x` otherwise."""
     if x in loop.inits or len(set(loop.frees)) < len(loop.frees):
         return None
     inside = Input(loop.step.frees[loop.frees.index(x)], (), x.shape)
@@ -179,7 +181,7 @@ def read_as(loop: Loop, x: Statement) -> Input | None:
 
 
 def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Callable[[Statement], Parts]) -> Loop:
-    """`loop`, whose steps have these `frees`, and read `parts` where they read what is `inside`."""
+    """`loop`, whose steps have these `frees`, and in which each statement y reads `parts(y)` in place of `inside`."""
     step = loop.step
     new: dict[Statement, Statement] = {}
     for y in step_ssa(step).statements:
@@ -190,7 +192,7 @@ def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Ca
 
 
 def _at(x: Statement, axis: int, at: Affine, operand: Mapping[Statement, Statement]) -> Statement:
-    """The elements of `x` at this place of an axis, of these operands."""
+    """The slice of `x` at this place of an axis, computed from these operands."""
     there = within(at, x.shape[axis])
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     moved: dict[Atom, Affine] = {axis_index(axis): at}
@@ -213,7 +215,7 @@ def _at(x: Statement, axis: int, at: Affine, operand: Mapping[Statement, Stateme
 
 
 def _row(x: Statement, axis: int, at: Affine) -> Statement:
-    """What `x` is at this place of an axis."""
+    """The slice of `x` at this place of an axis, read from `x`."""
     places = own_indices(x)
     own = tuple(Index(i.name) for k, i in enumerate(places) if k != axis)
     left = (i for k, i in enumerate(places) if k != axis)
@@ -223,7 +225,7 @@ def _row(x: Statement, axis: int, at: Affine) -> Statement:
 
 
 def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> Statement:
-    """`y`, that reads parts of some factors, and `new` ones in the place of the others."""
+    """`y`, reading `parts` in place of some factors and `new` statements in place of the others."""
     assert isinstance(y, Contraction)
     summed = dict(zip(summed_indices(y), y.summed, strict=True))
     where = [y.pattern.pred]
@@ -244,12 +246,12 @@ def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> S
 
 
 def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
-    """That `y` reads what was `made` of `x` wherever it reads `x`."""
+    """Parts with which `y` reads what was `made` of `x` wherever it reads `x`."""
     return {k: Part(made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
 
 
 def place_read(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:
-    """Where on this axis all that reads `x` does so, if it is one place: no index of theirs."""
+    """The one place on this axis where all readers read `x`, depending on no index; None if there is no such place."""
     found: set[Affine | None] = set()
     for y in readers:
         for k, z in enumerate(operands(y)):

@@ -5,25 +5,26 @@ At places that data choose, where the element is cheap:
     let t = gen i, j, l. x[i, l] - c[j, l] in  .. sum l. t[i, j, l]^2 .. t[i, k[i], l] ..
                                            ->  .. sum l. t[i, j, l]^2 .. x[i, l] - c[k[i], l] ..
 
-The sum alone takes t's elements from where they are computed; for what is gathered XLA would store all of t. Not so if
-t is made of several arrays of its own shape, of which one is computed: an element of t is gathered, not one of each.
-And at places that mix indices, where each element is read but once, so that nothing is computed twice:
+The sum alone would be fused with t; because of the gather XLA would store all of t. The exception is a t made of
+several arrays of its own shape, one of them computed: then an element of t is gathered, rather than one of each.
+
+Also at places that mix indices, where each element is read only once, so that nothing is computed twice:
 
     let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
                                              ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
 
-So are outer products, of which some sum reads elements at such places: without the array it is a correlation, and what
-else reads it can sum up one factor after the other.
+Also outer products that some sum reads at such places: without the array the sum is a correlation, and other readers
+can sum up one factor after the other.
 
     let t = gen i, j. y[i] * x[j] in  gen k. sum j. t[k + j, j]  ->  gen k. sum j. y[k + j] * x[j]
 
-And so are products of vectors which are only read in sums of products of vectors, or along lines: these are taken apart
+Also products of vectors that are only read in sums of products of vectors, or along lines: such sums are taken apart
 (`arrays.sums.factor`), and no array of pairs is needed.
 
     let t = gen i, j. [p] * y[i] * x[j] in  gen i. sum j, k. [q] * t[j, k] * z[k]
                                         ->  gen i. sum j, k. [q and p] * y[j] * x[k] * z[k]
 
-So are matrices that are sums of such with structure, where they are multiplied by vectors:
+Also matrices that are sums of such products and of structured matrices, where they multiply vectors:
 
     let t = gen i, j. y[i - j + n] + u[i] * v[j] in  gen i. sum j. t[i, j] * x[j]
                                                  ->  gen i. sum j. (y[i - j + n] + u[i] * v[j]) * x[j]
@@ -62,13 +63,13 @@ from tensorlang.sets.isl import unanswered
 from tensorlang.sets.scopes import postorder
 
 _CHEAP = 4
-"""Additions and multiplications for an element that is rather computed again than gathered."""
+"""The most additions and multiplications of an element that is computed again rather than gathered."""
 
 _MANY = 16
-"""The same of a sum of products that is taken apart: as many terms are summed up one by one."""
+"""The same where elements are read once, or in sums of products that are taken apart, and so summed term by term."""
 
 _Made = tuple[tuple[Index, ...], Expr]
-"""The indices of an array, and what its element at these is."""
+"""The indices of an array, and its element at these."""
 
 
 def inline(f: Function) -> Function:
@@ -77,7 +78,7 @@ def inline(f: Function) -> Function:
 
 
 def inline_matrices(f: Function) -> Function:
-    """`f` with products of vectors, and sums of what has structure, computed where vectors are multiplied by them."""
+    """`f` with products of vectors, and sums of these and structured matrices, computed where they multiply vectors."""
     found = _products_of_vectors(f)
     return replace(f, body=run(_Rewriting(found).of(f.body))) if found else f
 
@@ -104,8 +105,8 @@ def _read_once(f: Function) -> set[Var]:
 
 
 def _outer_products(f: Function) -> set[Var]:
-    """The variables that are products of two arrays with no axis in common, of which some sum reads elements at places
-    that mix its indices with others, and that are not results as they are."""
+    """The variables that are outer products of two arrays, read only element by element, some of it by a sum at places
+    that mix its indices with others."""
     given, body = bindings(f.body)
     found = {x for x, e in given if isinstance(x, Var) and _is_outer_product(e)}
     if not found:
@@ -143,8 +144,8 @@ def _is_outer_product(e: Expr) -> bool:
 
 
 def _products_of_vectors(f: Function) -> set[Var]:
-    """The variables with two long axes, or more, that are products of vectors, or sums of products of what has one,
-    all that reads them being sums of products of vectors, or lines of elements."""
+    """The variables with at least two long axes that are products of vectors, or sums of products with arrays of one
+    long axis, and that are only read in sums of products of vectors or along lines."""
     given, body = bindings(f.body)
     found: set[Var] = set()
     for x, e in given:
@@ -159,7 +160,7 @@ def _products_of_vectors(f: Function) -> set[Var]:
 
 
 def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
-    """Those of `found` that are read otherwise than in sums of products of vectors, or along some line."""
+    """The variables in `found` that are also read in other ways than in sums of products of vectors or along lines."""
     stack = [(e, False) for e in several]
     seen, wrong = set(stack), set()
     short: set[Index] = set()
@@ -184,7 +185,7 @@ def _is_well(e: Expr, found: Set[Var]) -> bool:
 
 
 def _is_along_line(read: Expr, short: Set[Index]) -> bool:
-    """Whether fewer indices than it has axes say at which places is read, not counted those that are `short`."""
+    """Whether the places of `read` depend on fewer indices than it has axes, `short` ones aside, and on no data."""
     at = places(read)
     return bool(at) and len(_indices(read) - short) < len(at) and not any(a.lookups for a in at)
 
@@ -284,15 +285,15 @@ class _Rewriting:
         return self.memo[e]
 
     def _is_of_several(self, made: _Made) -> bool:
-        """Whether each element is made of those of several arrays, one of which is computed anyway: then this is less
-        work than to gather an element of each."""
+        """Whether each element reads several arrays at all its indices, one of them computed anyway: then gathering it
+        takes less work than gathering an element of each."""
         own, e = made
         whole = {variable(read) for read in reads(e) if {i for a in places(read) for i in a.indices} == set(own)}
         return len(whole) > 1 and not self.computed.isdisjoint(whole)
 
 
 def _unguarded(e: Expr, at: Sequence[Affine]) -> Expr:
-    """`e` without questions that being read `at` places which data choose answers: exists k:n. y[k] = y[i]."""
+    """`e` without conditions that hold since it is read `at` places that data choose: exists k:n. y[k] = y[i]."""
     chosen = [x for a in at for x in a.lookups]
     inside = conjunction(within(a, n) for x in chosen for a, n in zip(x.at, x.array.sizes, strict=True))
 
@@ -305,7 +306,7 @@ def _unguarded(e: Expr, at: Sequence[Affine]) -> Expr:
 
 
 def _without_zeros(e: Expr) -> Expr:
-    """`e`, whose parts are without zeros, without those that nothing leaves of them at the places where it is read."""
+    """`e` without terms and factors that are zero, where its parts are without them already."""
     match e:
         case Bracket(p, _) if p is FALSE:
             return number(0)
@@ -318,7 +319,7 @@ def _without_zeros(e: Expr) -> Expr:
 
 
 def _with_conditions_outside(e: Expr) -> Expr:
-    """`e`, the conditions of what it is a product of in one bracket around it."""
+    """`e` with the conditions of the factors of a product in one bracket around it."""
     match e:
         case Bracket(p, a):
             return bracket(p, a)
@@ -331,7 +332,7 @@ def _with_conditions_outside(e: Expr) -> Expr:
 
 
 def _cheap(e: Expr, most: int) -> _Made | None:
-    """The element of an array of additions and multiplications, up to a number of them."""
+    """The element of an array, if it takes one to `most` additions and multiplications, and no other operations."""
     own: list[Index] = []
     while isinstance(e, Gen):
         own.append(e.index)

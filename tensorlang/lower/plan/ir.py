@@ -92,8 +92,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Assign:
-    """variable := value, stored in some way; if that is `certain`, an extremum that is only read where it is of
-    something."""
+    """variable := value, stored in some way. `certain` marks an extremum that is only read where it is not empty."""
 
     variable: Variable
     value: Expr
@@ -103,7 +102,7 @@ class Assign:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """What it makes."""
+        """The variable that it makes."""
         return (self.variable,)
 
     @property
@@ -125,7 +124,7 @@ class FusedSums:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """What it makes."""
+        """The variables that it makes."""
         return tuple(x for x, _ in self.pairs)
 
 
@@ -148,7 +147,7 @@ class Plan:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def variables(self) -> Iterator[Variable]:
-        """What its steps make, in order."""
+        """The variables that its steps make, in order."""
         for step in self.steps:
             yield from step.variables
 

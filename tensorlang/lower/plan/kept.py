@@ -1,4 +1,4 @@
-"""What recurrences keep of their steps for others that go back over them, and how many numbers that is.
+"""What recurrences keep of their steps for others that go back over them, and how many numbers these are.
 
     "needed"  all that later steps and sums read, of each step
     "states"  the carried states before each step
@@ -42,12 +42,11 @@ def require_store(store: str) -> None:
 
 @limited
 def memory_polynomial(f: Function, store: str = "needed") -> CostPolynomial:
-    """How many numbers the outermost recurrences of `f` keep of their steps, at most, lowered with this `store`.
+    """The most numbers that the outermost recurrences of `f` keep of their steps if it is lowered with this `store`.
 
     It is a polynomial in the sizes of `f`, in `window`, the number of times in a window, about the root of the number
     of steps, or 8 for "log", in `windows`, how many of these there are, and `halves`, the binary logarithm of that.
-    What `f` gives itself, and the states that are carried, are not counted. Raises `ArgumentError` if there is no such
-    `store`.
+    Results of `f` and carried states are not counted. Raises `ArgumentError` if there is no such `store`.
 
     >>> f = tl.parse("f(a: [T]R, x: [n]R) = let s = fold t:T with s = x. gen i:n. sin(a[t] * s[i]) in sum i:n. s[i]")
     >>> print(tl.memory_polynomial(tl.grad(f)), tl.memory_polynomial(tl.grad(f), "sqrt"), sep="; ")
@@ -82,7 +81,7 @@ def _kept(turn: Turn, store: str) -> list[Polynomial]:
 
 
 def _count(v: Var, times: Size | None = None) -> Polynomial:
-    """The number of elements of `v`, or of as many `times` of it."""
+    """The number of elements of `v`, or with `times` in place of its first axis."""
     axes = list(shape(v.type)[0])
     if times is not None:
         axes[0] = atom_affine(times)

@@ -3,9 +3,8 @@
     let t = gen i. sum k. [y[k] = i] * e[k] in gen i. [exists k:n. y[k] = i] * t[i] * v[i]
         ->  let t = gen i. sum k. [y[k] = i] * e[k] in gen i. t[i] * v[i]
 
-To ask data of each element takes longer than to multiply zeros. What zeros are multiplied by is to be finite: inf times
-0 is not 0. What they are sums of need not be where each term is added to the element that data give: elements to which
-none is are 0 then, whatever the terms.
+Evaluating such a mask for each element takes longer than multiplying zeros. The factors of zeros must be finite: inf
+times 0 is not 0. The terms of a scatter need not be: an element to which none is added is 0, whatever the terms.
 """
 
 from __future__ import annotations
@@ -58,17 +57,17 @@ from tensorlang.simplify.scattered import LINEAR_IN_LAST
 from tensorlang.simplify.supports import is_zero_at_zero
 
 _Parts = tuple[Predicate, ...]
-"""Conditions without any of which something is 0."""
+"""Conditions: where any of them fails, something is 0."""
 
 
 def asks_data(q: Predicate) -> bool:
-    """Whether data have to be asked at each place: whether there is something, or which of two elements is larger."""
+    """Whether `q` is evaluated on data at each place: an existence test, or a comparison of two elements."""
     lookups_in = q.value.lookups if isinstance(q, NonNegative) else ()
     return asks_whether(q) or len({x.at for x in lookups_in}) == 2
 
 
 def without_masks_of_zeros(f: Function) -> Function:
-    """`f` without the conditions on data under which there would be nothing but zeros otherwise."""
+    """`f` without the conditions on data that hide nothing but zeros."""
     if not any(isinstance(e, Bracket) and any(map(asks_data, conjuncts(e.pred))) for e in expressions(f.body)):
         return f
     statements, outputs = bindings(f.body)
@@ -88,14 +87,14 @@ def without_masks_of_zeros(f: Function) -> Function:
 
 @dataclass
 class _Supports:
-    """Of arrays the indices and the conditions without which they are 0; and what may be infinite or nan."""
+    """For each array its indices and the conditions without which it is 0; and what may be infinite or nan."""
 
     arrays: dict[Var, tuple[tuple[Index, ...], _Parts]] = field(default_factory=dict)
     infinite: set[object] = field(default_factory=set)
     memo: dict[Expr, _Parts] = field(default_factory=dict)
 
     def add(self, x: Var, e: Expr, shown: Expr) -> None:
-        """Remember where `x` is 0: where `e` says so, though that be left out, or else where what is `shown` is."""
+        """Remember where `x` is 0: where conditions of `e` fail if some ask data, else where those of `shown` fail."""
         own: list[Index] = []
         while isinstance(e, Gen) and isinstance(shown, Gen):
             own.append(e.index)
@@ -148,8 +147,7 @@ class _Supports:
         return rewrite(e, lambda _: None, without)
 
     def _hidden(self, e: Bracket, asked: Sequence[Predicate], known: Predicate) -> set[Predicate]:
-        """Those of the conditions of `e` that are `asked` of data where its body is 0 without them, where the rest is
-        `known`."""
+        """The conditions in `asked` that `e` doesn't need, as its body is 0 where they fail, given what is `known`."""
         if known is FALSE:
             return set()
         needed = self.needed(e.body)
@@ -161,7 +159,7 @@ class _Supports:
         return {*asked} - {*kept}
 
     def needed(self, e: Expr) -> _Parts:
-        """Conditions without any of which `e` is 0."""
+        """Conditions such that `e` is 0 where any of them fails."""
         return run(self._needed(e))
 
     def _needed(self, e: Expr) -> Deep[_Parts]:
@@ -196,8 +194,8 @@ class _Supports:
                 return ()
 
     def _of_terms(self, e: Expr) -> Deep[_Parts]:
-        """Conditions without which all terms of a sum are 0, or none is added there, be their factors infinite: these
-        are multiplied by what brackets leave."""
+        """Conditions without which all terms of a sum are 0, or none is added there, even if factors are infinite:
+        factors multiply only what brackets leave."""
         binders: list[tuple[Index, Affine]] = []
         while isinstance(e, Sum):
             binders.append((e.index, e.size))
@@ -210,7 +208,7 @@ class _Supports:
         return found
 
     def _of_all(self, several: Sequence[Expr]) -> Deep[_Parts]:
-        """Conditions without any of which all are 0: those of all, and that one has those that are its own."""
+        """Conditions such that all are 0 where any of them fails: the shared ones, and a disjunction of the rest."""
         found: list[_Parts] = []
         for e in several:
             if not (isinstance(e, Const) and e.value == 0):
@@ -230,8 +228,8 @@ class _Supports:
 
 
 def _gives_places(parts: Iterable[Predicate], bound: Collection[Index]) -> bool:
-    """Whether all conditions of the terms of a sum say of an index of the result which element of an array it is: then
-    each term is added where it belongs, and no other."""
+    """Whether all conditions on the terms of a sum equate an index of the result with an element of an array: then it
+    is a scatter, and each term is added only where it belongs."""
 
     def gives_place(q: Predicate) -> bool:
         terms = q.difference.terms if isinstance(q, Equal) and q.difference.lookups else ()
@@ -241,7 +239,7 @@ def _gives_places(parts: Iterable[Predicate], bound: Collection[Index]) -> bool:
 
 
 def _some(i: Index, size: Affine, parts: _Parts) -> _Parts:
-    """That there is a value of `i` for which all hold that ask data of it."""
+    """That some value of `i` satisfies all conditions on it, if these depend on data."""
     about = [q for q in parts if i in free_atoms(q)]
     return (exists([(i, size)], conjunction(about)),) if any(map(lookups, about)) else ()
 

@@ -1,14 +1,14 @@
 """Statements whose arrays XLA must store.
 
-XLA's fusions for CPUs compute a cheap array anew for each of its readers, and in each for every place at which it is
-read there, and so again what that array is made of:
+XLA's fusions on CPUs compute a cheap array again for each of its readers, and for each place at which a reader reads
+it, and so again what that array is made of:
 
     let u1 = gen i. a*u[i - 1] + b*u[i] + a*u[i + 1] in
     let u2 = gen i. a*u1[i - 1] + b*u1[i] + a*u1[i + 1] in ..        each element of u1 three times, of u nine times
 
-The model counts it once. So where this saves enough arithmetic to pay for writing the array to memory and reading it
-again, we say that it is to be stored. So we do with what a slow function gives that two loops read, if one of them
-reads it all, and with what is made of sums where data choose the elements that are read.
+The model counts it once. So an array is stored where this saves enough arithmetic to pay for writing it to memory and
+reading it again. Stored, too, are the results of slow functions that two loops read, if one of them reads all of them,
+and arrays made of sums whose elements are read where data choose.
 """
 
 from __future__ import annotations
@@ -41,39 +41,40 @@ from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import accesses, places, reads, results, variable
 
 _WORTH = 6
-"""Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
+"""Operations for each element from which storing it pays: in one loop, at each further place or piece of it."""
 
 _WORTH_IN_STEPS = 16
-"""The same in each step of a recurrence, which is one call more for it, and whose arrays caches hold anyway."""
+"""The same in a step of a recurrence: storing is one more call in each step, and caches hold its arrays anyway."""
 
 _ALIKE = 16
-"""How many times as many they are in loops apart: where each reads the others' operands anyway, they cost little."""
+"""How many times more operations it takes in separate loops: they cost little, as each reads the operands anyway."""
 
 _SMALL = 256
-"""Elements that are no trouble to compute again."""
+"""The most elements of an array that is always computed again."""
 
 _SLOW = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "cbrt", "lgamma", "digamma", "trigamma", "tetragamma"}
-"""Functions that XLA's compiler for CPUs calls for one number after the other."""
+"""Functions that XLA's compiler for CPUs doesn't vectorise, but calls for each number."""
 
 _SLOWLY = _WORTH * _ALIKE
-"""The operations that take as long as one of these: to store what it gives pays where two loops read it."""
+"""The operations that take as long as one of these, so that storing its results pays where two loops read them."""
 
 _MOST = 64
-"""Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
+"""The most times that an array is computed, and operations for an element of it, that are counted."""
 
 _TAPS = 8
-"""Places at which a correlation, sum j. x[i + j] * w[j], or gen i, j. x[i + j], is taken to read an element of x, and
-operations for one of its own, or of an extremum like it: it may be made of shifted slices, and is fused as such."""
+"""The places at which a correlation, sum j. x[i + j] * w[j], or gen i, j. x[i + j], is assumed to read an element of x,
+and the operations assumed for an element of it, or of a similar extremum: it may become shifted slices, and be fused.
+"""
 
 Time = tuple[object, ...]
-"""A time that an array is computed: the array in memory, or the sum, that it is computed for, and on the way there the
-places where it is read, if they are not simply its reader's own."""
+"""One time that an array is computed: the stored array or the sum that it is computed for, and then the places where it
+is read on the way there, unless these are simply its reader's own indices."""
 
 
 @dataclass(frozen=True)
 class _Element:
-    """What is evaluated for each element of an array: operations of its own, one of them a slow function or none, sums
-    and extrema, and reads of variables."""
+    """What is evaluated for each element of an array: its operations, whether one is a slow function, its sums and
+    extrema, and its reads of variables."""
 
     operations: int
     slow: bool
@@ -85,7 +86,8 @@ class _Element:
 def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = False) -> frozenset[Var]:
     """The variables whose arrays are to be stored, not computed anew for each reader; `f` may be a recurrence's step.
 
-    Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.
+    Variables in `on_points` are held at the points of a relation. Sums among them are stored, too: otherwise they
+    would be fused with their readers.
     """
     worth = _WORTH_IN_STEPS if in_step else _WORTH
     given, body = bindings(f.body)
@@ -115,7 +117,7 @@ def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = F
             whole.update(_read_whole(e))
         # places that are chosen are stored anyway
         _note(e, times[y] if isinstance(y, Var) and y not in found else {(y,)}, times, made_of_sums)
-    # what is made of others that are stored is less work than that
+    # reading stored arrays takes less work than was counted above
     work.clear()
     slow.clear()
     for x, made_of in elements.items():
@@ -167,13 +169,13 @@ def _read_whole(e: Expr) -> Iterator[Var]:
 
 
 def _saved(times: set[Time], work: int, apart: bool) -> float:
-    """What storing an array saves that takes so much work at each of `times`, if one of them is a sum `apart`."""
+    """The operations saved by storing an array that takes `work` at each of `times`, summed `apart` or not."""
     loops = len({time[0] for time in times})
     return work * (len(times) - loops + (loops - 1) / (1 if apart else _ALIKE))
 
 
 def _made_of_sums(statements: Sequence[tuple[Var, Expr]], elements: Mapping[Var, _Element]) -> set[Var]:
-    """The variables that are sums, or made of sums that are in memory, for each of their elements one."""
+    """The variables each element of which is made of a sum of its own, or of an element of another such variable."""
     found: set[Var] = set()
     for x, e in statements:
         parts = [*elements[x].sums, *(part for part, y in elements[x].reads if y in found)]
@@ -211,7 +213,7 @@ def _is_small(x: Var) -> bool:
 
 
 def _at_each_element(e: Expr) -> Iterator[Expr]:
-    """The expressions in `e` that are evaluated for each of its elements: what reads a sum is not fused with it."""
+    """The expressions in `e` that are evaluated for each of its elements: readers of a sum are not fused with it."""
     seen, stack = {e}, [e]
     while stack:
         part = stack.pop()
@@ -223,7 +225,7 @@ def _at_each_element(e: Expr) -> Iterator[Expr]:
 
 
 def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]], made_of_sums: Collection[Var]) -> None:
-    """Add to `times` those at which `e`, itself computed at those of `readers`, has the variables in it computed."""
+    """Add to `times` when `e`, computed at the times of its `readers`, computes the variables that it reads."""
     own = []
     while isinstance(e, Gen):
         own.append(atom_affine(e.index))
@@ -263,7 +265,7 @@ def _is_correlation(e: Sum | Extremum) -> bool:
 
 
 def _is_piece(p: Predicate) -> bool:
-    """Whether `p` says where along an axis something is: such pieces are computed one by one."""
+    """Whether `p` confines something to part of an axis: such pieces are computed one by one."""
     values = (
         q.difference if isinstance(q, Equal) else q.value for q in conjuncts(p) if isinstance(q, Equal | NonNegative)
     )

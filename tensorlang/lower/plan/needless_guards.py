@@ -1,12 +1,12 @@
-"""Brackets that ask whether there is anything, left out of sums, and of extrema where nobody reads what would be.
+"""Brackets that test whether there is a term, left out around sums, and around extrema that nobody reads without one.
 
     [exists k. p(k)] * sum j. [p(j)] * e  ->  sum j. [p(j)] * e
 
     let t = gen k:m. [exists j:n. y[j] = k] * max j:n where y[j] = k. x[j] in gen i:n. x[i] - t[y[i]]
     ->  let t = gen k:m. max j:n where y[j] = k. x[j] in gen i:n. x[i] - t[y[i]]
 
-for y[i] is an element of y, so there is a j. Only what the ranges of indices say is asked, and no brackets: what these
-hide may be computed, and multiplied by 0.
+for y[i] is an element of y, so there is a j. Only ranges of indices count as known, and no brackets: what these hide
+may be computed, and multiplied by 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Extrema = Mapping[Var, tuple[_Binders, Extremum]]
 
 
 def without_guards_of_sums(f: Function) -> Function:
-    """`f` without brackets around sums that only ask whether there is a term, unless data say so."""
+    """`f` without brackets around sums that only test whether there is a term, unless the test needs data."""
     if not any(isinstance(q, Exists) for p in f.census.conditions for q in conjuncts(p)):
         return f
     return replace(f, body=rewrite(f.body, lambda _: None, lambda _, e: _unguarded_sum(e)))
@@ -65,7 +65,7 @@ def without_needless_guards(f: Function) -> tuple[Function, frozenset[Var]]:
 
 
 def _guarded_extremum(e: Expr) -> tuple[_Binders, Extremum] | None:
-    """The extremum that `e` is for each of some indices, of what data select, where there is something to compare."""
+    """The extremum over what data select, with the indices around it, if its brackets only test whether it is empty."""
     binders = []
     while isinstance(e, Gen):
         binders.append((e.index, e.size))
@@ -79,7 +79,7 @@ def _guarded_extremum(e: Expr) -> tuple[_Binders, Extremum] | None:
 
 
 def _read_elsewhere(e: Expr, extrema: _Extrema) -> set[Var]:
-    """Those of `extrema` that `e` reads where there may be nothing to compare."""
+    """Those `extrema` of which `e` reads elements that may have nothing to compare."""
     found: set[Var] = set()
     seen: set[tuple[Expr, _Binders]] = set()
     stack: list[tuple[Expr, _Binders]] = [(e, ())]

@@ -4,10 +4,11 @@
     Y as above;  Z = gen i. [p] * tanh(W[i]);  X = gen i. Y[i] * Z[i]      ->      Z = gen i. tanh(W[i])
 
 where p depends on the time, as the supports of cotangents do. Such a mask saves nothing: it can't restrict a range, and
-to ask p of each element takes longer than to multiply. Z must be finite where the data are, since nan and inf are not 0
-times 0.
+evaluating p for each element takes longer than multiplying. Z must be finite where the data are, since 0 times nan or
+inf is not 0.
 
-A state is 0 where p, which its steps ask of it, is false, if it is so at first and its steps keep it so.
+A state is 0 where p, a condition under which its steps read it, is false, if that is so initially and each step
+preserves it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from tensorlang.sets.solve import ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
 
 _MOST = 6
-"""Alternatives of a support that is followed."""
+"""The most alternatives of a support; one with more is ignored."""
 
 _NAMES = (
     "abs asinh atan atan2 ceil cos erf erfc floor logaddexp max min relu round sigmoid sign sin softplus tanh "
@@ -68,12 +69,11 @@ TOTAL = frozenset(_NAMES.split())
 
 
 Supports = tuple[Predicate, ...]
-"""Of each value that a step makes a condition on its indices and the time, without which it is 0."""
+"""For each output of a step, a condition on its indices and the time without which it is 0."""
 
 
 def without_needless_masks(s: SSA) -> tuple[SSA, dict[Loop, Supports]]:
-    """`s`, whose recurrences ask of the time only where the answer makes a difference to finite numbers, with the
-    supports of those that asked."""
+    """`s`, its recurrences testing the time only where finite numbers depend on it, and supports of changed ones."""
     finite = finite_ones(s.statements)
     loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
     found = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not None}
@@ -93,10 +93,10 @@ def unmasked_windows(
     supports: Mapping[Statement, Predicate],
     known: Collection[Statement],
 ) -> dict[Statement, Statement]:
-    """What becomes of `statements` over the times of a window, which begins at `start`, without needless masks.
+    """The replacements, without needless masks, of `statements` over the times of a window, which begins at `start`.
 
-    Those without which windows of states are 0 are their `supports`. What is not of the window comes with the
-    statements, of which `known` are finite.
+    Windows of states are 0 outside of their `supports`. Statements from outside of the window are included; those that
+    are `known` are finite.
     """
     finite = finite_ones(statements, (), known)
     new: dict[Statement, Statement] = {}
@@ -113,8 +113,8 @@ def unmasked_windows(
 def finite_ones(
     statements: Iterable[Statement], others: Collection[Var] = (), known: Collection[Statement] = ()
 ) -> set[Statement]:
-    """Those of the statements that are finite where the data are, as those `known` are and all variables but the
-    `others`, as far as the type of the numbers reaches."""
+    """The statements that are finite where the data are, overflow aside, given that those `known` are, and all
+    variables except the `others`."""
     found = set(known)
     for x in statements:
         match x:
@@ -138,9 +138,9 @@ def has_finite_steps(loop: Loop) -> bool:
 
 
 def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports] | None:
-    """`loop` without needless masks, of what it reads `known` being finite, and its supports.
+    """`loop` without needless masks, and its supports, where `known` ones of its operands are finite.
 
-    None if it asks nothing of the time.
+    None if it never tests the time.
     """
     step = loop.step
     s = step_ssa(step)
@@ -169,9 +169,9 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
 
 
 def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
-    """For states of which the step `s` asks something of the time, those conditions without which they are 0, always.
+    """For states read in the step `s` under conditions on the time: conditions that hold wherever the state is not 0.
 
-    They are so at first, and if they are so before a step they are after it; what isn't, is left out until all is.
+    By induction: conditions that fail at first, or that a step does not preserve, are dropped until nothing changes.
     """
     step = loop.step
     now = Lookup(step.time, ())
@@ -206,7 +206,7 @@ def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
 
 
 def _read_in_place(x: Statement) -> Iterator[tuple[Statement, Predicate]]:
-    """What `x` reads at its own indices, each with the conditions under which it does."""
+    """The operands that `x` reads at its own indices, each with the condition under which it does."""
     match x:
         case Addition(terms, _):
             yield from ((t.operand, t.pred) for t in terms)
@@ -220,13 +220,13 @@ def _read_in_place(x: Statement) -> Iterator[tuple[Statement, Predicate]]:
 
 
 def _is_of_time(q: Predicate, time: IndexArray) -> bool:
-    """Whether `q` asks of the time, and of nothing else that data say; an equality gives a place, at no cost."""
+    """Whether `q` tests the time and no other data. An equality doesn't count: it gives a place, at no cost."""
     found = () if isinstance(q, Equal) else lookups(q)
     return bool(found) and all(lookup.array is time for lookup in found) and not relations(q)
 
 
 def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicate], finite: bool) -> Statement:
-    """`x` without the conditions on the time that hold wherever it isn't 0 without them."""
+    """`x` without the conditions on the time that hold anyway wherever it would not be 0 without them."""
     match x:
         case Addition(terms, shape):
             ranges = own_ranges(x)
@@ -252,7 +252,7 @@ def _under(x: Map | Contraction, p: Predicate) -> Map | Contraction:
 def _of_whole(
     x: Contraction, whole: Mapping[Statement, Statement], time: IndexArray, supports: Mapping[Statement, Predicate]
 ) -> Contraction:
-    """`x`, whose factors are read without their masks where those hide nothing but zeros of it, one after the other."""
+    """`x` with factors read without their masks, one after the other, where these hide only terms that are 0 anyway."""
     for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True)):
         if y not in whole:
             continue
@@ -266,7 +266,7 @@ def _of_whole(
 
 
 def _masks(x: Statement, time: IndexArray) -> list[Predicate]:
-    """The conditions on the time of which elements of a map, or of a copy, are there."""
+    """The conditions on the time under which a map, or a copy, has elements."""
     match x:
         case Map(p, _, _, _):
             return [q for q in conjuncts(p) if _is_of_time(q, time)]
@@ -277,7 +277,7 @@ def _masks(x: Statement, time: IndexArray) -> list[Predicate]:
 
 
 def _left(p: Predicate, inside: Predicate, ranges: Mapping[Index, Affine], time: IndexArray) -> Predicate:
-    """The conditions in `p` but those on the time that the others and `inside` imply."""
+    """The conditions in `p` except those on the time that the others and `inside` imply."""
     kept = list(conjuncts(p))
     for q in conjuncts(p):
         if _is_of_time(q, time):

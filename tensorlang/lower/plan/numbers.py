@@ -1,7 +1,7 @@
-"""Numbers that indices and sizes are: read from arrays that the generated code makes.
+"""Indices and sizes as numbers: read from arrays that the generated code makes.
 
-real(2*i - n + 1), for i:n, is 2*c[i] - s + 1, where c is 0, 1, .., n - 1 and s the size n. What else lowers programs
-knows of arrays alone.
+real(2*i - n + 1), for i:n, is 2*c[i] - s + 1, where c is 0, 1, .., n - 1 and s the size n. The rest of lowering knows
+arrays only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WithoutIntegers:
 
 
 def replace_integers(f: Function) -> WithoutIntegers:
-    """`f`, which reads variables that are no parameters instead of the numbers that indices and sizes are."""
+    """`f`, reading new variables, which are no parameters, in place of indices and sizes as numbers."""
     found = WithoutIntegers(f)
     if not has_numbers(f):
         return found
@@ -44,17 +44,17 @@ def replace_integers(f: Function) -> WithoutIntegers:
 
 
 def has_numbers(f: Function) -> bool:
-    """Whether `f` reads numbers that indices or sizes are."""
+    """Whether `f` uses indices or sizes as numbers."""
     return f.census.has(Integer)
 
 
 def is_of_numbers(x: Var) -> bool:
-    """Whether `x`, or each element of it, is a number that indices or sizes are."""
+    """Whether `x` holds indices or sizes as numbers."""
     return x in _NUMBERS
 
 
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:
-    """The number `a` as a sum of multiples of numbers that are read."""
+    """The number `a` as a linear combination of numbers that are read."""
     total: Expr | None = None
     for atom, k in sorted(a.terms, key=lambda term: term[1] < 0):
         read = _read(atom, found, ranges)

@@ -91,7 +91,7 @@ def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> froze
 
 
 def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
-    """`f` with arrays for the numbers that indices are, and for quotients; with statements of the same form as one; and
+    """`f` with arrays for indices as numbers and for quotients, with statements of the same form rolled into one, and
     without the arrays that are computed where they are read."""
     numbers = replace_integers(without_guards_of_sums(f))
     divided, tables = read_quotients(numbers.function)

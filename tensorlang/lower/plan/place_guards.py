@@ -1,4 +1,4 @@
-"""What the comparison of an element of an index array needs beside it, since code reads zero where there is no element.
+"""Bounds beside comparisons of elements of index arrays, since code reads zero where there is no element.
 
 [i = l or 2 <= i + k[l]] * e  =  [i = l or l < n and 2 <= i + k[l]] * e      for k: [n]idx(m), l:n + 1
 """
@@ -30,7 +30,7 @@ Facts = tuple[Predicate, ...]
 
 
 def guard_places(f: Function) -> Function:
-    """`f` where each comparison and each relation of elements of index arrays is beside the ranges of their places."""
+    """`f` with the bounds of the places beside each comparison and each relation of elements of index arrays."""
     if not any(map(lookups, f.census.conditions)):
         return f
     looks: set[Expr] = set()
@@ -90,6 +90,6 @@ def _missing(a: Affine, size: Affine, known: Facts) -> list[Predicate]:
     bounds = [q for q in conjuncts(within(a, size)) if not obvious(known, q)]
     if not bounds:
         return []
-    # what other elements fulfil, they fulfil if they are there
+    # conditions on other elements hold only if these exist
     around = conjunction(q for q in known if not lookups(q))
     return [q for q in bounds if not implies(around, q)]

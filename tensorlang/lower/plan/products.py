@@ -34,21 +34,21 @@ class Term:
 
 @dataclass(frozen=True)
 class Triangle:
-    """gen own. [what ties two indices] * the terms, each factor of which has one of both at most."""
+    """gen own. the sum of the terms, whose conditions tie two indices, while no factor has both of these."""
 
     own: tuple[Index, ...]
     terms: tuple[Term, ...]
     read: frozenset[Var]
-    """Other triangles of which it is made."""
+    """Other triangles that it is made of."""
 
 
 def multiplied_out(
     e: Expr, known: Mapping[Var, Triangle], read: set[Var], strict: bool, differences: bool = False
 ) -> tuple[Term, ...]:
-    """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of
-    elements, or a long one. Adds to `read` which of `known` it reads. In `strict` programs nothing decays. Beside what
-    does, in squares, and if asked, `differences` of two elements of an array stay such: what is multiplied out rounds
-    more."""
+    """`e` multiplied out, with elements of `known` arrays expanded; empty if it is no sum of products of elements, or
+    too long. The `known` arrays that it reads are added to `read`. In `strict` programs no factor may decay.
+    Differences of two elements of an array are kept beside factors that decay, in squares, and if `differences` are
+    asked for: multiplied out they would round more."""
     found = run(_multiplied_out(e, known, read))
     decays = any(may_decay(part) for t in found for part in t.factors)
     if decays or differences or any(sum(map(is_difference, t.factors)) > 1 for t in found):
@@ -114,7 +114,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
 
 
 def _with_terms(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Expr:
-    """`e` with what elements of `known` arrays are in their places, if these are no sums over an index."""
+    """`e` with elements of `known` arrays replaced by their terms, unless these are sums over an index."""
 
     def terms(part: Expr) -> Expr | None:
         x = variable(part)
@@ -132,7 +132,7 @@ def _with_terms(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Expr:
 
 
 def without_answered(t: Term) -> Term:
-    """`t` whose decays are without the brackets that its own conditions answer."""
+    """`t` without brackets, in its factors that decay, whose conditions are among its own."""
 
     def inside(e: Expr) -> Expr | None:
         return e.body if isinstance(e, Bracket) and {*conjuncts(e.pred)} <= {*t.parts} else None
@@ -150,7 +150,7 @@ def _without_differences(t: Term) -> Iterator[Term]:
 
 
 def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
-    """Whether `e`, a sum or a function, is one for each value of an index, to be computed once for each."""
+    """Whether `e`, a sum or a function, depends on one index at most, and is to be computed once for each value."""
     finite = is_finite(e) or isinstance(e, Call)
     return finite and len(read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
 
@@ -161,7 +161,7 @@ def _times(t: Term, u: Term) -> Term:
 
 
 def product(several: Sequence[Expr]) -> Expr:
-    """The product of these, without ones, and of numbers their product."""
+    """The product of these, without ones, and with adjacent numbers multiplied."""
     kept = [e for e in several if e is not _ONE] or [_ONE]
     made = kept[0]
     for e in kept[1:]:
@@ -191,7 +191,7 @@ def _moved(e: Expr, at: Places) -> Expr:
 
 
 def _with_own_index(_: Expr, e: Expr) -> Expr:
-    """`e`, a sum over an index that nothing else binds if it is a sum."""
+    """`e`, with an index of its own if it is a sum."""
     if not isinstance(e, Sum):
         return e
     own = Index(e.index.name)
@@ -199,7 +199,7 @@ def _with_own_index(_: Expr, e: Expr) -> Expr:
 
 
 def plain_places(e: Expr) -> tuple[Index, ...] | None:
-    """The indices at which `e` reads an element of a variable, each another one; None if it is anything else."""
+    """The distinct indices at which `e` reads an element of a variable; None if it is anything else."""
     if variable(e) is None:
         return None
     at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
@@ -215,7 +215,7 @@ def single_places(e: Expr) -> tuple[Index, ...] | None:
 
 
 def _single(a: Affine) -> Index | None:
-    """The index that `a` is, or at which alone it is an element."""
+    """The index that `a` is, or the only one at which it reads an element."""
     match a.terms:
         case ((Lookup(at=(place,)), 1),) if a.constant == 0:
             return _single(place)
@@ -226,7 +226,7 @@ def _single(a: Affine) -> Index | None:
 
 
 def _on_diagonal(e: Expr) -> tuple[Index, ...] | None:
-    """The index, once for each dimension, at which alone `e` reads an element."""
+    """The one index at which `e` reads an element along all dimensions, once for each of them."""
     at = places(e)
     if len(set(at)) != 1 or len(at[0].indices) != 1 or at[0] is not atom_affine(at[0].indices[0]):
         return None

@@ -1,13 +1,13 @@
 """Quotients by constants: read from arrays that the generated code makes.
 
-0 <= a - c*q < c says that q is floor(a/c). What is summed over q, or chosen, has one point then, and what exists is
-known:
+0 <= a - c*q < c says that q is floor(a/c). So a sum over q, or a choice of q, has one term, and an existential is
+solved:
 
     gen i. max j. sum q. [0 <= i + 2*j - 2*q < 2] * x[q]     ->    gen i. max j. sum q. [q = j + h[i]] * x[q]
     sum j. [exists q. 0 <= i - 4*q < 4 and 0 <= j - 4*q < 4] * x[j]    ->    sum j. [h[i] = h[j]] * x[j]
 
-where h is 0, 0, 1, 1, .. and 0, 0, 0, 0, 1, .. What else lowers programs knows of equalities and of elements of index
-arrays alone. A sum of which only one index says what q is stays as it is: it is one over windows.
+where h is 0, 0, 1, 1, .. and 0, 0, 0, 0, 1, .. The rest of lowering only knows equalities and elements of index arrays.
+A sum over q stays as it is if a has only one index: it is a sum over windows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Tables = dict[tuple[Affine, int], IndexArray]
 
 
 def read_quotients(f: Function) -> tuple[Function, Tables]:
-    """`f`, which reads index arrays that are no parameters instead of asking what quotients are."""
+    """`f`, reading quotients from new index arrays, which are no parameters, instead of comparing; and these arrays."""
     tables: Tables = {}
     if not any(map(_has_multiple, f.census.conditions)):
         return f, tables
@@ -62,13 +62,13 @@ def read_quotients(f: Function) -> tuple[Function, Tables]:
 
 @cached
 def _has_multiple(p: Predicate) -> bool:
-    """Whether a multiple of an index is compared in `p`, as it is where one is said to be a quotient."""
+    """Whether `p` compares a multiple of an index, as it does where it says that one is a quotient."""
     return any(abs(k) > 1 and isinstance(i, Index) for a in affines(p) for i, k in a.terms)
 
 
 def bound_quotients(f: Function, tables: Tables) -> Function:
-    """`f`, which also says of indices of the same quotient that they are near each other, where one is summed or chosen
-    and what is read depends on both: a sum, or an extremum, over a window."""
+    """`f` with bounds on the distance of indices of the same quotient, where one of them is summed or chosen and what
+    is read depends on both: so it is a sum, or an extremum, over a window."""
     if not tables:
         return f
     found, outputs = bindings(f.body)
@@ -78,8 +78,8 @@ def bound_quotients(f: Function, tables: Tables) -> Function:
 
 @dataclass
 class _Statement:
-    """The value of a let, or what is under all lets: the ranges of its indices, those that are summed, those that are
-    chosen, and what it reads at."""
+    """The value of a let, or the body of all lets; with the ranges of its indices, those that are summed, those that
+    are chosen, and all that its places depend on."""
 
     value: Expr
     tables: Tables
@@ -121,8 +121,8 @@ class _Statement:
     def _solved(
         self, p: Predicate, ranges: Ranges, bound: Index | None = None, context: Sequence[Predicate] = ()
     ) -> Predicate:
-        """`p`, in which indices are said to be quotients, where the `context` holds; `bound` is one that the innermost
-        quantifier binds."""
+        """`p` with conditions on quotients solved, where the `context` holds; `bound` is bound by the innermost
+        quantifier."""
         match p:
             case Or(options):
                 return disjunction([self._solved(q, ranges, bound, context) for q in options])
@@ -160,7 +160,7 @@ class _Statement:
                     yield [q], i, a, c
 
     def _is_asked_for(self, i: Index, a: Affine, bound: Index | None) -> bool:
-        """Whether to read floor(a/c), which is `i`."""
+        """Whether `i`, which is floor(a/c), is to be read from a table."""
         if any(i in atom_affine(x).free for x in a.lookups):
             return False
         if i is bound or i in self.chosen or a.lookups:
@@ -168,7 +168,7 @@ class _Statement:
         return i in self.summed and i in self.read and len(a.indices) > 1
 
     def _quotient(self, a: Affine, c: int, ranges: Ranges) -> Affine:
-        """floor(a/c): what c divides, and what a table has of the rest, which is not negative."""
+        """floor(a/c): the part that c divides, plus a table's element at the rest, which is not negative."""
         rest, whole = constant(a.constant % c), constant(a.constant // c)
         longest = constant(a.constant % c + 1)
         for x, k in a.terms:
@@ -201,7 +201,8 @@ class _Windows(_Statement):
                 return e
 
     def _nearby(self, p: Predicate, several: Sequence[Expr]) -> list[Predicate]:
-        """What equal quotients in `p` say of two indices on which a condition or one of `several` depends."""
+        """Bounds between indices that follow from equal quotients in `p`, if a condition or one of `several` has
+        both."""
         near: list[Predicate] = []
         moving = self.summed | self.chosen
         for q in conjuncts(p):
@@ -214,14 +215,14 @@ class _Windows(_Statement):
         return near
 
     def _bounds(self, q: Predicate) -> tuple[Predicate, ...]:
-        """Comparisons that hold where `q` does, which compares quotients, or one or another of whose parts does."""
+        """Comparisons that follow from `q`, which compares quotients, or is a disjunction of such conditions."""
         if isinstance(q, Or):
             parts = [conjunction([p, *(r for one in conjuncts(p) for r in self._bounds(one))]) for p in q.parts]
             return conjuncts(common(parts))
         return conjuncts(paired_bounds(self._as_comparisons(q)))
 
     def _as_comparisons(self, q: Predicate) -> Predicate:
-        """What `q` says if it compares quotients, of the indices of these."""
+        """`q`, if it compares quotients, as a condition on the indices of these; else TRUE."""
         quotients = {array: c for (_, c), array in self.tables.items()}
         read = lookups(q) if isinstance(q, Equal | NonNegative) else []
         if not read or not all(x.array in quotients for x in read):

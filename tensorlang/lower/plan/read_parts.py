@@ -2,10 +2,10 @@
 
     H = Loop(.. s ..);  .. H.s[t, g, a(t)] ..    ->    H = Loop(.. s, p = gen g. s[g, a(now)] ..);  .. H.p[t, g] ..
 
-where all that reads the states over the time reads them at places a(t), a size plus or minus t, or at fixed ones, or
-those that data give for each time and the other axes, or in short windows from there on: the adjoint of an elimination
-reads a row and a column of the matrix before each step, that of a walk the place where it is. There is a part for each
-of these places, which is no arithmetic, and is smaller.
+where the states over the time are only read at places a(t): a size plus or minus t, a fixed place, one that data give
+for each time and the other axes, or a short window that starts there. The adjoint of an elimination reads a row and a
+column of the matrix before each step, that of a walk the place where it is. There is a part for each of these places;
+it takes no arithmetic, and is smaller.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _TIME, _ZERO = Index("t"), constant(0)
 
 @dataclass(frozen=True)
 class Places:
-    """Some axes of states over the time, and the `fixed` places on them, as functions of the time, of the other axes
-    and of `further` ones of these sizes."""
+    """Some axes of states over the time, with the `fixed` place on each: a function of the time, of the other axes and
+    of `further` ones of these sizes."""
 
     fixed: tuple[tuple[int, Affine], ...]
     further: tuple[Affine, ...] = ()
@@ -68,7 +68,7 @@ class Places:
 
 
 def read_parts(s: SSA) -> SSA:
-    """`s`, whose recurrences give of their states over the time only what is read."""
+    """`s`, whose recurrences return only the parts of their states over the time that are read."""
     tried: set[Statement] = set()
     while (x := next((x for x in s.statements if x not in tried and _is_over_time(x)), None)) is not None:
         tried.add(x)
@@ -82,7 +82,7 @@ def _is_over_time(x: Statement) -> bool:
 
 
 def _in_part(s: SSA, x: States) -> SSA:
-    """`s`, where only a part of the states `x` is there for all times, if that is what is read of them."""
+    """`s` with only parts of the states `x` kept for all times, if no more of them is read."""
     readers = [y for y in s.statements if x in operands(y)]
     loops: dict[Loop, Input] = {}
     for y in readers:
@@ -111,7 +111,7 @@ def _in_part(s: SSA, x: States) -> SSA:
         if not isinstance(y, States):
             own = {k: found.part(parts[found.at]) for k, found in _places(y, x, given).items()}
             changed[y] = reading(y, own, {z: z for z in operands(y)})
-    # its other states are those of the recurrence that gives the parts, too
+    # the other states come from the recurrence with the parts, too
     now = {x.loop: whole, **{loop: _reading_parts(loop, x, z, parts, given) for loop, z in loops.items()}}
     new = merged(s.statements, now, changed)
     names = {new[y]: name for y, name in s.names.items()}
@@ -136,7 +136,7 @@ def _with_parts(x: States, found: Sequence[Places]) -> Loop:
 
 
 def _part(whole: Statement, at: Places, now: Affine) -> Statement:
-    """The part of a state at these places, which are functions of the time, and are of the axes after it."""
+    """The part of a state at these places, at the time `now`; a state's axes are numbered from 1, after the time."""
     places = [Index(i.name) for i in own_indices(whole)]
     along = [Index("a") for _ in at.further]
     moved: dict[Atom, Affine] = {axis_index(k): atom_affine(i) for k, i in enumerate((*places, *along), 1)}
@@ -156,7 +156,7 @@ def _reading_parts(
     parts: Mapping[Places, Statement],
     given: Collection[IndexArray],
 ) -> Loop:
-    """`loop`, which reads these parts of `x`, where it reads what is `inside`."""
+    """`loop`, whose steps read these parts of `x` in place of `inside`."""
     frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     v = frees.pop(x)
     used = {found.at for y in step_ssa(loop.step).statements for found in _places(y, inside, given).values()}
@@ -174,8 +174,8 @@ def _reading_parts(
 
 @dataclass(frozen=True)
 class _Found:
-    """The places at which an operand is read, and the indices of what reads it that are their `further` axes; of
-    `windows` among these, which are new, how wide they are, and `where` the elements in them are."""
+    """The places at which an operand is read, and the indices of its reader that go `along` their further axes.
+    `windows` has the widths of those that are new, and `where` says which elements are in the windows."""
 
     at: Places
     along: tuple[Index, ...] = ()
@@ -183,12 +183,12 @@ class _Found:
     where: Predicate = TRUE
 
     def part(self, x: Statement) -> Part:
-        """`x`, read in the place of the operand."""
+        """`x`, read in place of the operand."""
         return Part(x, self.at.axes, self.along, self.windows, self.where)
 
 
 def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, _Found]:
-    """At which places each operand of `y` that is `x` is read; these may look up the arrays that are `given`."""
+    """The places at which `y` reads `x`, by operand; they may look up the arrays `given`."""
     found: dict[int, _Found] = {}
     for k, z in enumerate(operands(y)):
         if z is x:
@@ -210,7 +210,7 @@ class _Read:
         self.windows: dict[Index, Affine] = {}
         self.where: list[Predicate] = []
         self.moved: dict[Atom, Affine] = {}
-        """What the time and the axes are, for which atoms of a place."""
+        """Values of atoms of a place in terms of the time and of axes."""
         atom = self.time.atoms[0] if len(self.time.terms) == 1 else None
         for a in self.time.atoms:
             if isinstance(a, Index) or (isinstance(a, Lookup) and not a.at):
@@ -233,7 +233,7 @@ class _Read:
 
     def _at(self, axis: int, place: Affine) -> Affine | None:
         """The `place` on this axis as the time plus or minus a size, or one number at all times, or another function of
-        the time and of other axes; None if it is none."""
+        the time and of other axes; None if it is nothing like that."""
         for by in (1, -1, 0):
             rest = place - self.time * by
             if not rest.indices and not rest.lookups:
@@ -242,7 +242,7 @@ class _Read:
         if inside and (not place.lookups or len(inside) > 1 or self.further):
             return None
         if any(place.coefficient(i) and is_long(self.ranges[i]) for i in inside):
-            return None  # as many places as it has
+            return None  # as many places as the axis has
         further: dict[Atom, Affine] = dict.fromkeys(inside, atom_affine(axis_index(self.rank)))
         a = place.substitute({**self.moved, **further})
         if axis_index(axis) in a.free:
@@ -254,7 +254,7 @@ class _Read:
         return a
 
     def _in_window(self, axis: int, place: Affine) -> Affine | None:
-        """The places on this axis as a start and an index of few values, if these are all at which there is a term."""
+        """The places on this axis as a start plus an index of few values, if there are terms only at these."""
         (i,) = place.indices
         if not self.further and is_long(self.sizes[axis_index(axis)]):
             for low, width in short_windows(self.y, i):
@@ -268,7 +268,7 @@ class _Read:
         return None
 
     def _is_there(self, a: Affine, further: Mapping[Index, Affine]) -> bool:
-        """Whether what `a` looks up is data, and there at all times and places."""
+        """Whether all that `a` looks up is given as data, and within bounds at all times and places."""
         inside: list[Predicate] = []
         stack = list(a.lookups)
         for lookup in stack:

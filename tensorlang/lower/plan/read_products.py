@@ -1,11 +1,11 @@
-"""Products of what steps give that are stored anyway, which are read in the place of their factors.
+"""Products of outputs of steps that are stored anyway, read in place of their factors.
 
     H = Loop(.. f, w, s = gen g. w * f[g] ..)
     L = Loop(.. w(t) * sum g. f(t)[g] * y[g] ..)    ->    L = Loop(.. sum g. s(t)[g] * y[g] ..)
 
-where L alone reads f over the time, w is a number at each time, and s is kept for what else reads it: the adjoint of
-a recurrence that divides its state by a sum, as that of a hidden Markov model. So f, as large as the state, is not
-stored, and each such product has one factor less.
+where L alone reads f over the time, w is a number at each time, and s is kept for other readers. Such an L is the
+adjoint of a recurrence that divides its state by a sum, as a hidden Markov model does. So f, as large as the state, is
+not stored, and each such product has one factor less.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tensorlang.simplify import simplify_ssa
 
 
 def read_products(s: SSA) -> SSA:
-    """`s`, whose recurrences read what is a product of two values of earlier steps, and stored, in their place."""
+    """`s`, whose recurrences read stored products of two outputs of earlier steps in place of these."""
     for x in s.statements:
         if isinstance(x, States) and x.word == "scan":
             for loop, made in _reading_products(s, x):
@@ -57,7 +57,7 @@ def read_products(s: SSA) -> SSA:
 
 
 def _reading_products(s: SSA, f: States) -> Iterator[tuple[Loop, Loop]]:
-    """The one recurrence that reads `f`, and one in its place that does not: read are products with `f` instead."""
+    """The one recurrence that reads `f`, and its possible replacements, which read a product with `f` instead."""
     readers = [y for y in s.statements if f in operands(y)]
     loops = {y.loop for y in readers if isinstance(y, States)}
     if len(loops) != 1 or not all(isinstance(y, States) for y in readers):
@@ -72,7 +72,7 @@ def _reading_products(s: SSA, f: States) -> Iterator[tuple[Loop, Loop]]:
 
 
 def _other_factor(f: States, product: States) -> States | None:
-    """The number w at each time for which `product` has w * f of the same step."""
+    """The number w at each time for which `product` is w * f in the same step."""
     outputs = f.loop.step.outputs
     whole, part = outputs[product.place], outputs[f.place]
     if not isinstance(whole, Contraction) or len(whole.factors) != 2 or whole.factors.count(part) != 1:
@@ -97,10 +97,10 @@ class _Reading:
         self.outputs = set(loop.step.outputs)
         self.readers = {x: [y for y in self.program.statements if x in operands(y)] for x in self.program.statements}
         self.divided: dict[Contraction, int] = {}
-        """For some products, from which factor w is taken: another one has become w times what it was."""
+        """For some products, the factor that is divided by w, since another one has become w times what it was."""
 
     def result(self) -> Loop | None:
-        """None if `f` is read otherwise, or an element of `product` isn't there."""
+        """The new loop; None if `f` is read in other ways, too, or an element of `product` doesn't exist."""
         inside, number = read_as(self.loop, self.f), read_as(self.loop, self.w)
         if inside is None or number is None:
             return None
@@ -125,7 +125,7 @@ class _Reading:
         return Loop(self.loop.size, simple, self.loop.inits, tuple(frees))
 
     def _is_in_products(self, x: Statement) -> bool:
-        """Whether w can be taken from another factor wherever `x`, which has become w times as large, is read."""
+        """Whether another factor can be divided by w wherever `x`, which has become w times as large, is read."""
         if x in self.outputs:
             return False
         for y in self.readers[x]:
@@ -146,7 +146,7 @@ class _Reading:
         return isinstance(z, Contraction) and alone and any(map(self._has_factor, z.factors))
 
     def _made(self, y: Statement, divided: int | None) -> Statement | None:
-        """`y` of the new statements, where w is taken from the factor `divided`; None if an element isn't there."""
+        """`y` computed from the new statements, its factor `divided` without w; None if an element doesn't exist."""
         if divided is None and self.inside not in operands(y):
             return with_operands(y, self.new)
         assert isinstance(y, Contraction)

@@ -1,11 +1,11 @@
-"""Values that steps store and read on, which are sums of elements of a state: computed of the states, which are stored.
+"""Values that steps both store and read, if they are short sums of a state: computed from the stored states instead.
 
     H = Loop(.. s, l = gen g. s[g - 1] + s[g + 1] - 2 * s[g] ..)    ->    H = Loop(.. s ..)
     .. H.l[t, g] ..                                                       .. S[t, g - 1] + S[t, g + 1] - 2 * S[t, g] ..
 
-where S, the states before each step, are as large as l, and l is read at all times by no other recurrence. A step has
-its state in memory anyway, whereas XLA computes twice what a step both stores and reads on, and makes arrays of what
-that reads in several places: the gradient of a wave equation waits for these.
+where S, the states before each step, is as large as l, and l is read at all times, and by no other recurrence. A step
+has its state in memory anyway, whereas XLA computes twice a value that a step both stores and reads, and materialises
+what that value reads in several places: the gradient of a wave equation waits for these arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tensorlang.simplify.leaving import AllTimes
 from tensorlang.simplify.recurrences import tidy_recurrences
 
 _MOST = 4
-"""Operations for each element that are done once more."""
+"""The most operations for each element that are repeated."""
 
 
 def read_states(s: SSA) -> SSA:
@@ -54,12 +54,12 @@ def read_states(s: SSA) -> SSA:
 
 
 def _reads_all(y: Statement) -> bool:
-    """Whether `y` is computed of elements at all times, and under no condition but equalities."""
+    """Whether `y` is computed from elements at all times, and under no condition except equalities."""
     return isinstance(y, Contraction) and all(isinstance(q, Equal) for q in conjuncts(y.pred))
 
 
 def _is_read_on(x: States) -> bool:
-    """Whether the steps read what they store as `x`, and not what they stored of it before."""
+    """Whether steps read the value that they store as `x`, and not the one stored before."""
     step = x.loop.step
     before, now = Input(step.states[x.place], (), x.shape[1:]), step.outputs[x.place]
     read = {y for z in step_ssa(step).statements for y in operands(z)}
@@ -67,7 +67,7 @@ def _is_read_on(x: States) -> bool:
 
 
 def _is_short_sum(x: States) -> bool:
-    """Whether what steps store as `x` is a sum of a few elements, with constants, of one state as large."""
+    """Whether the value stored as `x` is a sum of a few elements, with constants, of one state of the same shape."""
     loop = x.loop
     own = {Input(v, (), init.shape) for v, init in zip(loop.step.states, loop.inits, strict=True)}
     read: set[Statement] = set()

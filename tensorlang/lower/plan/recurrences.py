@@ -5,8 +5,8 @@
                                                       Called H: a routine on what S1 gives
                                                       Stage S2
 
-A stage is a program without recurrences, and so is a step unless there are recurrences in it, which are staged in
-their turn. What has no arithmetic is not passed on but read anew.
+A stage is a program without recurrences, and so is a step unless it has recurrences, which are staged in turn. What has
+no arithmetic is not passed on but read again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
-    """`s`, of which less is stored for all times by recurrences that keep of their steps what `store` says."""
+    """`s` with less stored for all times by its recurrences, which keep what `store` says of their steps."""
     if not any(isinstance(x, States) for x in s.statements):
         return s
     s = tidy_recurrences(s)  # those that read a part of what another one gives read nothing of the rest
@@ -125,7 +125,7 @@ class _Staging:
 
     def result(self) -> Staged:
         order = self.order
-        # what is wanted before each recurrence, and by what is computed with it, and in the end
+        # what is needed before each recurrence, and in its windows; and in the end
         roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
@@ -263,7 +263,7 @@ class _Staging:
         return finite_ones(self.s.statements, others)
 
     def _operands(self, k: int) -> dict[Statement, str]:
-        """What is to be there before a recurrence, and what it is called in it."""
+        """What must exist before a recurrence, each with its name in there."""
         loop = self.loops[k]
         if isinstance(loop, Application):
             return {x: p.name for x, p in zip(self.read[k], loop.routine.params, strict=True)}
@@ -276,7 +276,7 @@ class _Staging:
         return {x: names[x] for x in (*self.read[k][:count], *frees)}
 
     def _rest_needs(self, k: int) -> list[Statement]:
-        """What the statements in windows read of the program."""
+        """The statements of the program that those in windows read."""
         if k not in self.sweeps:
             return []
         program = set(self.s.statements)
@@ -315,7 +315,7 @@ class _Staging:
     def _program(
         self, name: str, outputs: Outputs, passed: dict[Statement, Var], further: Sequence[Statement] = ()
     ) -> Function:
-        """The program of `outputs`, where what is passed on is read as an input; `further` are statements of it."""
+        """The program of `outputs`, which reads what is passed on as inputs; `further` are statements of it."""
         change: dict[Statement, Statement] = {x: Input(v, (), x.shape) for x, v in passed.items()}
         new: dict[Statement, Statement] = {}
         for x in dict.fromkeys((*self.s.statements, *further)):
@@ -380,7 +380,7 @@ class _Staging:
     def _is_stored(self, k: int, v: Var) -> bool:
         """Whether the states of the k-th recurrence that `v` stands for are read other than by windows."""
         readers = [(j, sweep) for j, sweep in self.sweeps.items() if j != k and v in sweep.windows_read]
-        # steps that read windows themselves can't be made once more, and those that go forwards can't wait for it
+        # steps that read windows themselves can't be run again, and those that go forwards can't wait for that
         if readers and (any(not s.turned for _, s in readers) or (k in self.sweeps and self.sweeps[k].local)):
             return True
         whole = set(output_list(self.outputs))
@@ -424,7 +424,7 @@ class _Staging:
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """The parameters that `s` reads: of those of the whole program first, in order, then of what is passed on."""
+    """The parameters that `s` reads: first those of the whole program, in order, then what is passed on."""
     read: dict[Parameter, None] = {}
     defined = selections(s.statements)
     for x in s.statements:

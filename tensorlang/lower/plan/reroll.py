@@ -58,7 +58,7 @@ from tensorlang.lower.plan.dependence import occurring
 from tensorlang.recursion import Deep, call, run
 
 FEWEST = 8
-"""How many of the same form are rolled: fewer are as fast, and easier to read, one by one."""
+"""The fewest of the same form that are rolled: fewer are as fast, and easier to read, one by one."""
 _LARGEST = 100  # nodes of a term beyond which it is left as it is
 
 Values = tuple[Fraction, ...]
@@ -90,13 +90,13 @@ class _Rolling:
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
     def statements(self, bindings: Sequence[Binding]) -> tuple[list[Binding], dict[Var, Expr]]:
-        """The bindings, with those of many numbers of the same form as one of an array, and what replaces these."""
+        """The bindings, with many scalars of the same form rolled into an array, and replacements of these."""
         if sum(e.type is R for _, e in bindings) < FEWEST:
             return list(bindings), {}
         new: list[Binding] = []
         values: dict[Var, Expr] = {}
         for level in _levels(bindings):
-            # what is on one level does not read one another, and only what is on those before
+            # bindings on one level do not read one another, only those on levels before
             alike = _Groups()
             for x, old in level:
                 e = with_values(old, values)
@@ -160,7 +160,7 @@ class _Rolling:
         return _mapped(group[0].expr, lambda _: next(holes))
 
     def _column(self, values: Sequence[Fraction | int], q: Index) -> Expr | Affine:
-        """What is the q-th of `values`."""
+        """The q-th of `values`."""
         if isinstance(values[0], Fraction):
             if len(set(values)) == 1:
                 return Const(values[0])
@@ -172,7 +172,7 @@ class _Rolling:
         return self._place([int(v) for v in values], q)
 
     def _place(self, at: Sequence[int], q: Index) -> Affine:
-        """What is the q-th of the integers `at`."""
+        """The q-th of the integers `at`."""
         step = at[1] - at[0]
         if all(b - a == step for a, b in pairwise(at)):
             return atom_affine(q) * step + at[0]
@@ -196,7 +196,7 @@ class _Term:
 
 @dataclass
 class _Groups:
-    """Expressions by what they are except for constants."""
+    """Expressions grouped by their form, which is all but their constants."""
 
     found: dict[tuple[Expr, int], list[_Term]] = field(default_factory=dict)
 
@@ -209,13 +209,13 @@ class _Groups:
         self.found.setdefault((blank, len(constants)), []).append(_Term(place, e, tuple(constants)))
 
     def many(self) -> list[list[_Term]]:
-        """The groups that are worth it, each in the order of its constants."""
+        """The groups that are large enough, each in the order of its constants."""
         return [sorted(g, key=lambda t: t.constants) for g in self.found.values() if len(g) >= FEWEST]
 
 
 @dataclass(frozen=True)
 class _Points:
-    """place = one of `values`, of which there are many and in order, and the conjunction of `rest`."""
+    """place = one of `values`, which are many, in order; and the conjunction of `rest`."""
 
     place: Affine
     values: list[int]
@@ -223,7 +223,7 @@ class _Points:
 
 
 def _points(p: Predicate) -> _Points | None:
-    """`p` as what says that an index is one of many integers, if there is such a part."""
+    """`p` as the condition that an index is one of many integers, if it has such a part."""
     for q in conjuncts(p):
         if isinstance(q, Or) and len(q.parts) >= FEWEST:
             intervals = [_interval(part) for part in q.parts]
@@ -235,7 +235,7 @@ def _points(p: Predicate) -> _Points | None:
 
 
 def _interval(p: Predicate) -> tuple[Affine, int, int] | None:
-    """An index and the few integers among which `p` says that it is, the first and the last, if it does."""
+    """An index, and the first and the last of the few integers to which `p` confines it, if it does."""
     match p:
         case Equal(a):
             low = high = -a.constant
@@ -255,10 +255,10 @@ Hole = Callable[[Fraction | int], Expr | Affine | None]
 
 
 def _mapped(e: Expr, hole: Hole) -> Expr:
-    """`e`, a small expression, with its constants with_values by what `hole` gives for each, None standing for 0.
+    """The small expression `e`, with each constant replaced by the result of `hole` for it; None stands for 0.
 
-    The constants are the numbers and those in places and predicates that no index moves, except the only index, with
-    the coefficient 1, of an equality. Bound indices are named by how deep they are.
+    Constants are numbers, and those of places and predicates without indices, and of equalities of a single index
+    with coefficient 1. Bound indices are named by their depth.
     """
     return _mapped_in(e, hole, {})
 
@@ -345,7 +345,7 @@ def _total(terms: Sequence[tuple[int, Expr]]) -> Expr:
 
 
 def _levels(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """The bindings by how many others they need one after the other."""
+    """The bindings by level: how many others, in a chain, each needs before it."""
     depth: dict[Var | IndexArray, int] = {}
     levels: list[list[Binding]] = []
     for x, e in bindings:

@@ -3,12 +3,12 @@
     let t = gen i:n, j:n. sum k. [j <= i] * Q[i, k] * K[j, k] in  .. gen i. sum j. [j <= i] * t[i, j] * V[j, b] ..
         ->  .. gen i. sum j, k. [j <= i] * Q[i, k] * K[j, k] * V[j, b] ..
 
-Causal linear attention is of that form, and so are its derivatives: sums of such products, and of what has one of both
-indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time that
-is linear in n, and no triangle is ever stored. It is the same with pairs of a group, [p[j] = p[i]], or of one in order,
-[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it. An index k may also be
-what ties j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the other, and arrays of three indices that
-are tied as a tree are not stored either.
+Causal linear attention is of that form, and so are its derivatives: sums of such products, and of terms with one of the
+two indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time
+that is linear in n, and no triangle is ever stored. The same holds for pairs within a group, [p[j] = p[i]], or within a
+group and in order, [p[j] = p[i] and j <= i], without an index k: such sums are shared by a group, or run in it. An
+index k may also tie j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the other, and arrays of three
+indices that are tied as a tree are not stored either.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from tensorlang.sets.solve import Ranges, ranges_predicate
 
 
 def inline_running_products(f: Function, strict: bool = False) -> Function:
-    """`f` without arrays that are zero but in a triangle of products, where all that read them sum products of them. In
+    """`f` without arrays that are zero outside of a triangle of products, if they are read only in sums of products. In
     `strict` programs what brackets hide has no influence."""
     statements, body = bindings(f.body)
     triangles: dict[Var, Triangle] = {}
@@ -140,7 +140,7 @@ def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
 
 
 def _is_apart(t: Term, indices: Collection[Index]) -> bool:
-    """Whether `t` is a product of what has one of `indices` each, or none."""
+    """Whether each factor and condition of `t` has at most one of `indices`, and `t` is no sum."""
     return (
         not t.loops
         and all(len(free_atoms(q) & set(indices)) <= 1 for q in t.parts)
@@ -149,7 +149,7 @@ def _is_apart(t: Term, indices: Collection[Index]) -> bool:
 
 
 def _misread(whole: Expr, known: Mapping[Var, Triangle], strict: bool) -> tuple[set[Var], dict[Expr, Expr]]:
-    """The triangles that are read otherwise than in sums of products, and what becomes of these sums."""
+    """The triangles that are also read outside of sums of products, and the replacements of such sums."""
     sites: dict[Expr, Expr] = {}
     around: dict[Index, Affine] = {}
     wrong: set[Var] = set()
@@ -176,8 +176,8 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], strict: bool) -> tuple[
 
 
 def _on_line(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
-    """An element of a triangle for each value of one index, as the sums and products that it is: where there are sums,
-    only one on the diagonal, of which all places are the same."""
+    """An element of a triangle at places that depend on one index, expanded. If its terms are sums, it must be on the
+    diagonal, where all places are the same."""
     at = places(read)
     if len(at) != len(t.own) or len({i for a in at for i in a.free if isinstance(i, Index)}) > 1:
         return None
@@ -196,7 +196,7 @@ def _on_line(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
 
 
 def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict: bool) -> Expr | None:
-    """A sum up to where it stands, of products of a triangle or of sums, as sums of what these are made of."""
+    """The sum `site` of products with triangles or sums, with their terms in place of these; None if impossible."""
     loops: list[Binder] = []
     parts: list[Predicate] = []
     e = site
@@ -214,7 +214,7 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict:
         return None
     tied = (replace(t, parts=(*t.parts, *parts)) for t in terms)
     if not read and any(_is_apart(t, {*around, *(i for i, _ in loops)}) for t in tied):
-        return None  # what is one sum stays one: sum i. (x[i] - c) is not taken apart
+        return None  # a single sum stays one: sum i. (x[i] - c) is not taken apart
     *others, last = loops
     whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []
     if runs := _runs(whole, last, parts, around, _over_tree):
@@ -238,7 +238,7 @@ def _runs(
     around: Ranges,
     way: Callable[[Term, Binder, Ranges], Expr | None],
 ) -> list[Expr]:
-    """The sums of the terms over one index under `parts`, each in this way; nothing if one can't be."""
+    """The sums of the terms over one index under `parts`, each made by `way`; empty if one can't be."""
     found: list[Expr] = []
     summed, size = binder
     for t in terms:
@@ -251,7 +251,7 @@ def _runs(
 
 
 def _told(t: Term, around: Ranges) -> Term:
-    """`t` without conditions that others of its own answer, or that hold wherever two of its indices are the same."""
+    """`t` without conditions that its others imply, or that hold wherever two indices that it equates are the same."""
     parts = t.parts
     for i, j in (q.difference.indices for q in t.parts if isinstance(q, Equal) and is_diagonal(q)):
         same: dict[Atom, Affine] = {i: atom_affine(j)}
@@ -260,7 +260,7 @@ def _told(t: Term, around: Ranges) -> Term:
 
 
 def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
-    """The sum of `t` as one over several indices of which each is tied to another, one is to what is around."""
+    """The sum of `t` over several indices tied as a tree, one of them to an index around; None if it is no such sum."""
     inner = [i for i, _ in t.loops]
     summed = {binder[0], *inner}
     if not inner or any(_is_short(size) for _, size in t.loops) or len(tied_indices(t) - summed) > 1:
@@ -269,7 +269,7 @@ def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
 
 
 def _may_spoil(t: Term) -> bool:
-    """Whether 0 * inf may occur in a sum in order; in a group there is nothing but its own."""
+    """Whether 0 * inf may occur, as it may in a sum in order; the sum of a group has only its own terms."""
     return not all(isinstance(q, Equal) for q in t.parts) and not all(map(is_finite, t.factors))
 
 
@@ -316,7 +316,7 @@ def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
 
 
 def _is_short(size: Affine) -> bool:
-    """Whether as many rows are faster as all pairs than in chunks."""
+    """Whether this many rows are computed faster as all pairs than in chunks."""
     return size.is_constant and size.constant < 4 * COSTS["chunk"]
 
 
@@ -335,8 +335,8 @@ def _is_of_pair(e: Expr) -> bool:
 
 
 def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:
-    """The sum of `t` over two indices or more beside, as one over the last of these of what has it beside the row,
-    times a sum of the others."""
+    """The sum of `t`, which has at least two further indices, as a sum over the last of these: the one factor that has
+    it and the row, times the sum of the other factors."""
     *loops, (last, size) = t.loops
     outside = [e for e in t.factors if read_at(e) >= {row, last}]
     if len(outside) != 1 or single_places(outside[0]) is None or any(last in free_atoms(q) for q in t.parts):
@@ -347,7 +347,7 @@ def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:
 
 
 def _factored(t: Term, binder: Binder) -> Expr:
-    """The sum of `t` times what does not depend on its index."""
+    """The sum of `t`, with the factors that do not depend on its index outside."""
     outside = [e for e in t.factors if binder[0] not in read_at(e)]
     inside = replace(t, value=number(1), factors=tuple(e for e in t.factors if e not in outside))
     return product([t.value, *outside, _as_sum(inside, binder)])

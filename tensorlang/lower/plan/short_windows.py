@@ -1,4 +1,4 @@
-"""Indices to which conditions leave few places, from one on that other indices or data tell."""
+"""Indices that conditions confine to a few places, starting at one that other indices or data give."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import Contraction
 
 WIDEST = 32
-"""Wider windows than that are not few places: in the time that one place takes several elements are added up."""
+"""The widest window that counts as few places: one place takes as long as adding up several elements."""
 
 
 def short_windows(x: Contraction, i: Index) -> Iterator[tuple[Affine, Affine]]:
-    """Where windows start to which conditions hold the index `i` of `x`, and how wide they are."""
+    """The starts and widths of the windows to which conditions confine the index `i` of `x`."""
     where = substitute(x.pattern.pred, inner_solution(x).values)
     bounds = [q.value for q in conjuncts(where) if isinstance(q, NonNegative)]
     at = atom_affine(i)

@@ -17,7 +17,7 @@ from tensorlang.recursion import Deep, call, run
 
 
 def stored_at_points(f: Function, given: Collection[Relation]) -> dict[Var, Related]:
-    """The variables that are zero but where one of the relations `given` holds, and read only there, with that.
+    """The variables that are zero, and never read, where one of the relations `given` fails; each with that relation.
 
     The relation's arguments are indices of the variable's own `gen`. An output is read everywhere.
     """

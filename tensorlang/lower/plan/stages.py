@@ -21,12 +21,10 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What is computed of the states in a window of times: `function` gives `sums` over them and then `rows` of them.
+    """Computations from the states in a window of times: `function` returns `sums` over them, then `rows` for each.
 
-    The time is the axis of each row that `along` tells.
-
-    Its parameters are variables of the program, `start`, the first time of the window, and those of `windows`: each
-    says of which sequence it is one.
+    `along` has the axis of each row that is the time. The parameters are variables of the program, `start`, the first
+    time of the window, and the `windows`, by their sequences.
     """
 
     function: Function
@@ -41,11 +39,11 @@ class Rest:
 class Turn:
     """A recurrence of `size` steps: `step` is a program of `frees`, `local`, the states, and the time.
 
-    The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
-    variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
-    sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
-    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
-    are kept from then on, and else 0.
+    The states begin as `inits`. `carried` are the places of states that steps or folds read; `gives` has the variables
+    that are made, each with the place of a state and whether it is its fold, scan, prescan or states. Steps read the
+    element of each of the sequences `local` at their own time, which runs backwards if `turned`. Only `stored` ones of
+    the states over the time are read outside of windows. With `until`, the step has a further value: 1 if all states
+    stay the same from then on, and else 0.
     """
 
     size: Affine
@@ -72,8 +70,8 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Called:
-    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
-    value. `gives` tells which variable is the array in which place of that."""
+    """Calls of a `routine` on `arguments`, of which the `mapped` ones have `batch` further axes, as has the value.
+    `gives` has the variables, each with the place of its array in that value."""
 
     routine: Routine
     arguments: tuple[Var, ...]

@@ -11,9 +11,9 @@ from tensorlang.lower.plan.products import Term, read_at
 
 
 def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False, ranked: bool = False) -> frozenset[Index] | None:
-    """The two indices that `ties` say are in order, j + 2 <= i, or the same, or of one group, p[j] = p[i], or in
-    order and of a group; or one is an element of the other, i = p[j], if that is `scattered`; or their elements are in
-    order, p[j] <= p[i], if that is `ranked`."""
+    """The two indices that `ties` relate, if they are in order, j + 2 <= i, or the same, or of one group, p[j] = p[i],
+    or in order and of one group. If `scattered`, one may be an element of the other, i = p[j]; if `ranked`, their
+    elements may be in order, p[j] <= p[i]."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
@@ -35,7 +35,7 @@ def _compares(q: Predicate, indices: frozenset[Index]) -> bool:
 
 
 def in_groups(ties: Sequence[Predicate], scattered: bool = False) -> bool:
-    """Whether some of `ties` ask for elements of a group, and at most one other for an order."""
+    """Whether some of `ties` demand the same group, and at most one other an order."""
     equal = [q.difference for q in ties if isinstance(q, Equal)]
     if not equal or len(ties) - len(equal) > 1:
         return False
@@ -53,7 +53,7 @@ def _is_order(q: Predicate) -> bool:
 
 
 def is_ranking(q: Predicate) -> bool:
-    """Whether `q` says that two elements that data give are in order, or one of these and an index."""
+    """Whether `q` orders two elements of index arrays, or one of these and an index."""
     if not isinstance(q, NonNegative) or not q.value.lookups:
         return False
     return sorted(k for _, k in q.value.terms) == [-1, 1]
@@ -67,7 +67,7 @@ def is_diagonal(q: Predicate) -> bool:
 
 
 def of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:
-    """Those of `ties` that are not conditions of one index alone."""
+    """Those of `ties` that involve more than one index."""
     return [q for q in ties if sum(isinstance(i, Index) for i in free_atoms(q)) > 1]
 
 
@@ -77,8 +77,8 @@ def tied_indices(t: Term) -> set[Index]:
 
 
 def is_tree(t: Term, summed: Collection[Index], around: Collection[Index]) -> bool:
-    """Whether `t` is a sum of vectors whose indices are tied in pairs, each to any other in one way: it is summed over
-    one index after the other then."""
+    """Whether `t` is a sum of products of vectors whose indices are tied in pairs, and these form a tree: then it can
+    be summed over one index after the other."""
     pairs: dict[frozenset[Index], list[Predicate]] = {}
     for q in telling(of_pairs(t.parts), summed):
         pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)

@@ -1,5 +1,5 @@
-"""Which arrays are cut into blocks of rows: those that are zero but in a triangle, or another domain that is no box,
-and that others read along with it.
+"""Which arrays are cut into blocks of rows: those that are zero outside of a triangle, or another domain that is no
+box, and that are only read along with it.
 
     let t = gen i:n, j:n. [j < i] * e in
     let u = gen i:n, j:n. [j < i] * f(t[i, j]) in                       row by row
@@ -61,8 +61,8 @@ class Cut:
 
 @dataclass
 class Cuts:
-    """The arrays that are cut, and for each number of rows the work that there is for an element: the extents over
-    which it is repeated, for each that reads it."""
+    """The arrays that are cut, and for each number of rows the work for an element: for each reader, the extents over
+    which it is repeated."""
 
     arrays: dict[Var, Cut] = field(default_factory=dict)
     work: dict[Affine, dict[tuple[Affine, ...], None]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class _Supports:
             for lookup in a.lookups:
                 c = a.coefficient(lookup)
                 if lookup.array in self.chosen and abs(c) == 1:
-                    # what was chosen is where the choice's predicate holds
+                    # a chosen place satisfies the predicate of the choice
                     binders, choice = self.chosen[lookup.array]
                     value = (a - atom_affine(lookup) * c) * -c
                     at: dict[Atom, Affine] = dict(zip(binders, lookup.at, strict=True))
@@ -158,7 +158,7 @@ def _of_indices(p: Predicate) -> set[NonNegative]:
 
 
 def _cut(binders: Mapping[Index, Affine], limits: Limits) -> Cut | None:
-    """How an array with these indices and limits may be cut; not if it is a band, or cut off at corners alone."""
+    """How an array with these indices and limits may be cut; None if it is a band, or only cut off at corners."""
     own = [q for q in limits if all(i in binders and is_long(binders[i]) for i in q.value.indices)]
     if any(not (p.value + q.value).indices for p in own for q in own):
         return None
@@ -171,7 +171,7 @@ def _cut(binders: Mapping[Index, Affine], limits: Limits) -> Cut | None:
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    """What sums, or an extremum, are over: the indices, the limits, and the body."""
+    """Nested sums, an extremum or a choice, taken apart: the indices, the limits, and the body."""
 
     indices: tuple[Index, ...]
     limits: Limits
@@ -179,7 +179,7 @@ class _Reduced:
     is_sum: bool
 
     def goes_along(self, cut: Cut, read: Expr) -> bool:
-        """Whether the blocks of an array that is cut hold all that is read of it here."""
+        """Whether the blocks of a cut array hold all of it that is read here."""
         at = places(read)
         plain = {a.indices[0] for a in at if a.indices and a is atom_affine(a.indices[0])}
         if len(plain) < len(at) or (not self.is_sum and at[cut.dimension].indices[0] in self.indices):

@@ -2,8 +2,8 @@
 
     let t = gen i. [exists k:n. y[k] = i] * x[i]^2 in gen i. t[y[i]]   ->   let t = gen i. x[i]^2 in gen i. t[y[i]]
 
-To ask data of each element takes longer than to compute it. So it is with finite elements: what brackets hide may be
-computed, and multiplied by 0.
+Evaluating such a mask for an element takes longer than computing the element. Only finite elements qualify: what
+brackets hide may be computed, and multiplied by 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 
 _Made = tuple[dict[Index, Affine], tuple[Predicate, ...], Expr]
-"""The indices of an array, with their ranges, the conditions under which its elements are there, and what these are."""
+"""The indices of an array, with their ranges, the conditions on its elements, and an element without these."""
 
 
 def without_unread_masks(f: Function) -> Function:
-    """`f` without the conditions on data under which arrays of sums and products are made, where these are read under
-    them alone."""
+    """`f` without conditions on data around arrays of sums and products that are only read where these hold."""
     statements, outputs = bindings(f.body)
     found = {x: made for x, e in statements if isinstance(x, Var) and (made := _masked(e)) is not None}
     left = {x: {q for q in made[1] if asks_data(q)} for x, made in _finite(f, found).items()}
@@ -54,14 +53,14 @@ def _masked(e: Expr) -> _Made | None:
 
 
 def asks_data(q: Predicate) -> bool:
-    """Whether `q` asks data, and no relation, whether there is something, or in one of its alternatives."""
+    """Whether `q`, or one of its alternatives, is an existence test on data, without relations."""
     if isinstance(q, Or):
         return not relations(q) and any(map(asks_data, q.parts))
     return isinstance(q, Exists) and needs_data(q) and not relations(q)
 
 
 def _finite(f: Function, found: Mapping[Var, _Made]) -> dict[Var, _Made]:
-    """Those of `found` that are made of sums and products of parameters, step by step."""
+    """The arrays in `found` that are made, step by step, of sums and products of parameters alone."""
     infinite: set[object] = set()
     for x, e in bindings(f.body)[0]:
         if not is_finite(e) or not infinite.isdisjoint(occurring(e)):
@@ -70,7 +69,7 @@ def _finite(f: Function, found: Mapping[Var, _Made]) -> dict[Var, _Made]:
 
 
 def _reads(e: Expr, wanted: Mapping[Var, object]) -> Iterator[tuple[Var, list[Affine], Predicate]]:
-    """What `e` reads of those `wanted`, where, and under which conditions."""
+    """The arrays among those `wanted` that `e` reads, where, and under which conditions."""
     start: tuple[Expr, Predicate] = (e, TRUE)
     seen, stack = {start}, [start]
     while stack:

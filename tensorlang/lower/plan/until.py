@@ -1,4 +1,4 @@
-"""When a recurrence is over before its last step: from where on all of its states are kept."""
+"""When a recurrence is over before its last step: as soon as all of its states stay the same."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tensorlang.sets.isl import implies
 
 
 def end_of(step: Step) -> Statement | None:
-    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+    """1 where all states stay the same from then on, and else 0; None if no predicate shows that they will.
 
-    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
+    It must be a predicate on the states, not on the time, under which each output equals its state.
     """
     own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
     made = {x.array: x for x in step.choices if isinstance(x, Defining)}
@@ -54,7 +54,7 @@ def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
 
 
 def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
-    """Whether `p` is a condition on what states and values are, the same at all times."""
+    """Whether `p` is a condition on states and values, and does not depend on the time."""
     seen: set[Statement] = set()
     stack: list[Statement] = []
     for a in free_atoms(p):

@@ -4,9 +4,9 @@
     X = gen g. sum t, .. [p] * H[t, ..] * Y[..]     ->    for each window of times: the states of H in it;
     Z = gen t, g. .. H[t, ..] * Y[t, ..]                  X += the part of the sum;  Z[window] = its elements
 
-So the states over all times are never in memory together, nor what is computed of them, and each part of a sum is a
-product of matrices. What H's steps read of the states of an earlier recurrence at their own time comes by windows, too,
-and so those states need not be stored: they can be computed anew from some of them (`store`).
+So the states over all times are never in memory together, nor what is computed from them, and each part of a sum is a
+product of matrices. States of an earlier recurrence that H's steps read at their own time come by windows, too, and so
+need not be stored: they can be recomputed from some of them (`store`).
 
 A time tau goes with the steps, or against them if these read the states of an earlier recurrence at n - 1 - r.
 """
@@ -66,11 +66,12 @@ class Along:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What of a program is computed with a recurrence, window by window.
+    """The part of a program that is computed along with a recurrence, window by window.
 
     `step` reads the sequences `local`, inputs of the program, as `slices`, at its own time. `windows` are the variables
-    for windows of sequences, earlier and own ones. `sums` and `rows` are statements of the program and what they are in
-    a window: sums over its times, and what there is for each of them. `choices` define the index arrays of a window.
+    for windows of sequences, earlier and own ones. `sums` and `rows` are statements of the program with their form in a
+    window: sums over its times, and arrays with elements for each of them. `choices` define the index arrays of a
+    window.
     """
 
     loop: Loop
@@ -105,8 +106,8 @@ def found_sweep(
 ) -> Sweep | None:
     """The sweep of a loop among the `statements` of a program that reads it as the inputs `own`; None if there is none.
 
-    `earlier` are inputs that are states over the time of recurrences before it, and `known` tells what else there is
-    before it. The statements `outside` are read by others than statements.
+    `earlier` are inputs that are states over the time of recurrences before it, and `known` says of other statements
+    whether they are computed before it. The statements `outside` are read by others than statements.
     """
     given = (loop, frees, own, earlier, known, statements, outside, defined)
     first = _Windows(*given)
@@ -119,7 +120,7 @@ def found_sweep(
 
 
 class _Windows:
-    """What there is of a loop for `found_sweep`."""
+    """The search of `found_sweep`, with the time going one way."""
 
     def __init__(
         self,
@@ -168,8 +169,8 @@ class _Windows:
             elif isinstance(place, Along):
                 self.along[x] = place
         rest = [x for x in self.along if not isinstance(x, Input)]
-        # what is read by others than windows is wanted of all times; what only moves elements is moved by its readers,
-        # and what is true is not passed on
+        # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, and
+        # truth values are not passed on
         inside = {*rest, *sums}
         wanted = set(self.outside)
         for x in reversed(self.statements):
@@ -250,7 +251,7 @@ class _Windows:
 
     @staticmethod
     def _is_repeated(x: Statement) -> bool:
-        """Whether each of those who read `x` computes it anew."""
+        """Whether each reader of `x` computes it anew."""
         return is_index_only(x) or isinstance(x, Comparison)
 
     def _are_known(self, x: Statement, depending: set[Statement]) -> bool:
@@ -276,7 +277,7 @@ class _Windows:
                 i = at[place.axis]
                 times.append(self._as_time(solved.get(i, atom_affine(i)), place))
         asked = self._times_of_choices(x, solved)
-        moved = not times  # what does not read states may still ask what they have chosen
+        moved = not times  # without reading states it may still read their choices
         times = times or asked[:1]
         if not times or any(time is not times[0] for time in asked):
             return None
@@ -295,7 +296,7 @@ class _Windows:
         return SUM if summed else None
 
     def _as_time(self, a: Affine, place: Along) -> Affine:
-        """The time where the axis that goes with it is at `a`, and the other way round."""
+        """The time at `a` of the axis that goes with it, and the other way round."""
         return self.loop.size - 1 - a if place.turned else a
 
     def _times_of_choices(self, x: Statement, solved: Mapping[Atom, Affine]) -> list[Affine]:
@@ -305,7 +306,7 @@ class _Windows:
         return [self._as_time(x.at[place.axis].substitute(solved), place) for x, place in places if place is not None]
 
     def _is_turned(self, x: Statement) -> bool:
-        """Whether `x` is the states of all times, in their order."""
+        """Whether `x` is the states of all times, reversed so as to go with tau."""
         return (
             isinstance(x, Contraction)
             and x in self.along
@@ -318,7 +319,7 @@ class _Windows:
     # windows
 
     def _windows_of(self, *xs: Statement) -> None:
-        """Make the windows of what these read, operands first."""
+        """Make the windows of `xs` and of all that they read, operands first."""
         wanted: set[Statement] = set()
         stack = list(xs)
         while stack:
@@ -388,12 +389,12 @@ class _Windows:
                 raise AssertionError("only what has arithmetic is computed in windows")
 
     def _renamed(self, p: Predicate, x: Statement, place: Along) -> Predicate:
-        """A predicate over the indices of `x`, of which one is now that in a window."""
+        """A predicate over the indices of `x`, one of which now counts in a window."""
         i = own_indices(x)[place.axis]
         return self._with_choices(p, {i: self._time(i, place)}, i)
 
     def _with_choices(self, p: Predicate, moved: Mapping[Atom, Affine], here: Index) -> Predicate:
-        """`p` with these values of indices, which looks choices up `here` in the window, where they have windows."""
+        """`p` with these values of indices, looking up choices that have windows at `here` in the window."""
         slot = Index("v")
 
         def in_window(atom: Atom) -> Affine:
@@ -411,11 +412,11 @@ class _Windows:
         def change(a: Affine) -> Affine:
             return total((in_window(atom), k) for atom, k in a.terms) + a.constant
 
-        # lookups change before anything is substituted: quantifiers rename their indices when it is
+        # lookups are changed first: substitution renames the indices of quantifiers
         return substitute(mapped(p, change), {**moved, slot: atom_affine(here)}) if lookups(p) else substitute(p, moved)
 
     def _operand(self, y: Statement, place: Along, shape: tuple[Affine, ...]) -> Statement:
-        """An operand that is read at the same place: its window, or what is in a window of it."""
+        """An operand that is read at the same place: its window, or a window cut out of it."""
         if y in self.along:
             return self._window(y)
         if isinstance(y, Constant):
@@ -435,7 +436,7 @@ class _Windows:
         return (*x.shape[: place.axis], atom_affine(WINDOW), *x.shape[place.axis + 1 :])
 
     def _time(self, i: Index, place: Along) -> Affine:
-        """What stands at place i of a window, as an index of the whole array."""
+        """The index of the whole array that place i of a window has."""
         return self._as_time(self.first + atom_affine(i), place)
 
 

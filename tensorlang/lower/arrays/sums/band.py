@@ -52,17 +52,17 @@ def band(ctx: Context, ranges: Mapping[Index, Range], limits: Sequence[NonNegati
 
 
 def text(parts: Iterable[Predicate]) -> str:
-    """What a comment says of a domain."""
+    """The text of a comment on a domain."""
     found = predicate_text(conjunction(parts))
     return found if len(found) <= _LONG else found[: _LONG - 3] + "..."
 
 
 @dataclass(frozen=True)
 class Window:
-    """What a block of rows of a band is written in: a function of `start` and `count`, the rows that it has.
+    """The function that computes a block of rows of a band: `count` rows from `start` on.
 
-    `moved` gives for the row and the column the index that counts from the window's corner, and its range; `offset`
-    is where the window starts among all columns.
+    `moved` has for the row and the column the index that counts from the window's corner, and its range; `offset` is
+    where the window starts among all columns.
     """
 
     block: Block
@@ -101,7 +101,7 @@ def window(ctx: Context, scope: Scope, ranges: Mapping[Index, Range], b: Band) -
     name = f"{b.column.name}_count"
     needed = integers.greatest(name, [ZERO, b.width + (count - 1) * abs(slope)], block, [])
     length = integers.least(name, [columns.extent, needed], block)
-    # it stays within the array: to extend that with zeros would be to copy it
+    # the window stays within the array: extending that with zeros would copy it
     first, latest = b.first.substitute({b.row: start if slope > 0 else start + count - 1}), columns.stop - length
     clip = apply("clip", *integers.nodes((first, columns.start, latest)))
     block.assign(ctx.loop_name(j_start), clip)

@@ -122,7 +122,7 @@ def _sides(ctx: Context, c: Summation, pair: Pair, body: Sequence[Expr], parts: 
 
 
 def _is_product(c: Summation, found: _Product) -> bool:
-    """Whether it is one of the two products, with an index for what matrices have besides the band."""
+    """Whether it is one of the two products, in which matrices have an index besides those of the band."""
     i, o, x, y = found.pair.i, found.pair.j, found.x.uses, found.y.uses
     if o in c.summed:
         return all(k is o or not (k in x and k in y) for k in c.summed) and any(k in x - y for k in c.scope.domain)
@@ -143,7 +143,7 @@ def _in_blocks(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
 
 
 def _axes(c: Summation, found: _Product) -> tuple[Axes, Axes, Axes]:
-    """The axes of the result that both sides share, those of x, and those of y alone, without what is mixed."""
+    """The axes of the result other than the mixed indices: those that both sides share, of x alone, and of y alone."""
     x, y = found.x.uses, found.y.uses
     kept = [k for k in c.scope.domain if k not in (found.pair.i, found.pair.j)]
     return (

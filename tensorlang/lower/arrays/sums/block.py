@@ -5,7 +5,7 @@ cut into blocks when the code is traced, and in each block the others only run o
 
     gen i. sum j. [j <= i] * e  =  for each block i0 <= i < i1:  sum j <= i0. e  +  sum i0 < j < i1. [j <= i] * e
 
-of which the first needs no mask. A band needs in each block a window whose length is the same for all blocks, so that
+where the first sum needs no mask. A band needs in each block a window whose length is the same for all blocks, so that
 many blocks are a loop. A narrow band is the sum of its diagonals.
 """
 
@@ -48,7 +48,7 @@ Cutting = Index | Along | Band
 
 
 def _cutting(ctx: Context, c: Summation) -> Cutting | WhyNot:
-    """What `c` is cut along, unless its domain is a box or an access mixes indices, which wants other ways."""
+    """What `c` is cut along, unless its domain is a box or an access mixes indices, which takes other ways."""
     if c.whole or not c.summed:
         return DECIDED if c.whole else NOT_A_SUM
     if _mixes(c):
@@ -108,13 +108,13 @@ def _row(ctx: Context, c: Summation, limits: Limits) -> Index:
 
 
 def _limits(c: Summation) -> Limits:
-    """The comparisons of indices that neither a loop nor data has a part in."""
+    """The comparisons of several indices that involve neither a loop nor data."""
     parts = (q for q in c.parts if isinstance(q, NonNegative))
     return [q for q in parts if c.scope.is_static(q.value) and not q.value.lookups and len(c.axes(q.value)) > 1]
 
 
 def _few_diagonals(c: Summation, limits: Limits) -> Band | None:
-    """A narrow band whose column is a summed index, and which more than one other index moves."""
+    """A narrow band whose column is a summed index, and whose first column depends on several other indices."""
     for low in limits:
         column = next((s for s in c.summed if low.value.coefficient(s) == 1), None)
         if column is None or len(c.axes(low.value)) < 3:
@@ -136,7 +136,7 @@ def _along_diagonals(c: Summation, b: Band) -> Summation:
 
 
 def _by_blocks(ctx: Context, c: Summation, found: Along) -> Deep[Value]:
-    """`c` with an index cut into blocks, how many being decided when the code is traced; along with the blocks of
+    """`c` with an index cut into blocks, whose number is chosen when the code is traced, in step with the blocks of
     arrays that are cut."""
     scope, block, i = c.scope, ctx.new_block(), found.row
     within = ctx.scope(scope, block=block, fixed=block)
@@ -166,14 +166,14 @@ def _by_blocks(ctx: Context, c: Summation, found: Along) -> Deep[Value]:
 
 
 def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
-    """`c`, in a block of `i`, over what that needs."""
+    """`c` within a block of `i`, over the ranges that this needs."""
     c, limits = _with_limits(ctx, c, i)
     ranges = narrowed(ctx, c.scope, c.ranges, i, limits)
     return replace(c, summed={k: ranges[k] for k in c.summed}, cut=c.cut | {i})
 
 
 def _with_limits(ctx: Context, c: Summation, i: Index) -> tuple[Summation, Limits]:
-    """`c` without the limits that blocks of rows `i`, being zero beyond them, make needless; and all limits of `i`."""
+    """`c` without the limits beyond which the blocks of rows that it reads are zero anyway; and all limits of `i`."""
     zero = zero_in_blocks(ctx, c.scope.env, factors(c.body), ctx.strict)
     limits = dict.fromkeys([*_limits(c), *zero])
     kept = tuple(q for q in c.parts if not (isinstance(q, NonNegative) and zero.get(q, False)))
@@ -185,8 +185,8 @@ def _boxes(
 ) -> list[tuple[Ranges, tuple[Predicate, ...]]]:
     """The boxes that make up a block, and the predicate in each.
 
-    Along one summed index there are up to three: where only some points of the block are within limits, where all
-    are, and where only some are again. A factor that is masked is copied anyway, all of it at once.
+    Along one summed index there are up to three: where all points of the block are within limits, and on either side of
+    that, where only some are. A factor that is masked is copied anyway, all of it at once.
     """
     pairs = [q for q in limits if len(c.axes(q.value)) == 2]
     j = next((j for j in c.summed if involving(pairs, j) and j not in c.cut), None)
@@ -212,7 +212,7 @@ def _boxes(
 
 
 def _worthwhile(ctx: Context, block: Block, name: str, inner: Affine, edge: Affine, outer: Range) -> Affine:
-    """`inner`, or `edge` if there is so little between the two that it isn't worth an operation of its own."""
+    """`inner`, or `edge` if too little lies between the two to be worth an operation of its own."""
     chosen = apply("_worthwhile", ctx.integers.node(inner), ctx.integers.node(edge))
     return ctx.integers.named(name, chosen, block, [outer.start], [outer.stop])
 
@@ -234,7 +234,7 @@ def _by_windows(ctx: Context, c: Summation, b: Band) -> Deep[Value]:
 
 
 def _joined(ctx: Context, c: Summation, i: Index, axes: Axes, kind: str, arguments: tuple[Node, ...]) -> Value:
-    """What the blocks of `i` give, one after the other if it is one of the axes, else added up."""
+    """The results of the blocks of `i`: one after the other if it is one of the axes, else added up."""
     shape, dtype = ctx.extents(c.scope, axes), dtype_of(c.body)
     if i in axes:
         node = apply(f"_array_by_{kind}", *arguments, integer(axes.index(i)), shape, dtype)

@@ -1,12 +1,12 @@
-"""Sums of three factors up to where the result stands, as causal linear attention has them, in chunks.
+"""Running sums of three factors, as causal linear attention has them, in chunks.
 
     gen i, b. sum j, k. [j <= i] * q[i, k] * r[j, k] * v[j, b]
         =  gen i, b. sum k. q[i, k] * S[i, k, b]          where S[i, k, b] = sum j. [j <= i] * r[j, k] * v[j, b]
 
-For a chunk of rows what is before the chunk comes from one S, and what is within it from the products of its rows with
-one another: of n rows in chunks of c that takes n * c * (|k| + |b|) + 2 * n * |k| * |b| products, and not n^2.
+For a chunk of rows, all that comes before the chunk is in one S, and within the chunk rows are multiplied with one
+another. For n rows in chunks of c that takes n * c * (|k| + |b|) + 2 * n * |k| * |b| products, and not n^2.
 
-Also with what decays in between, as gated linear attention has it, and differences; then q and r need not be there:
+Also with factors that decay, as gated linear attention has them, and with differences; then q and r are optional:
 
     gen i, b. sum j, k. [j <= i] * exp(l[i] - l[j]) * g^(i - j) * (x[i] - x[j]) * q[i, k] * r[j, k] * v[j, b]
 """
@@ -36,12 +36,15 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class _Chunks:
-    """The only condition on two indices, and those on sizes; the axis of the result and the summed index that it
-    compares; the other summed indices, the axes of the third factor, and those that all share, some of which are summed
-    over in the end; and the factors. Where there are `pairs`, of both ends, the third factor may be the only one.
+    """A sum that can be computed in chunks.
 
-    The last one that a row sees, or the first one, is that of the row plus `shift`, or before or after it if that is 0
-    and `strict`; all those of rows that see any, and all that are summed over, are in `every` range.
+    `limit` is its only condition on two indices: on `row`, an axis of the result, and `summed`. `outer` are conditions
+    on sizes. `inner` are other summed indices, `columns` the axes of the third factor, and `batch` those that all
+    share, some of which are summed over in the end. With `pairs`, of both ends, the third factor may be the only other
+    one.
+
+    The sum of a row ends, or starts if it is `backwards`, at row + `shift`; or just before or after the row if it is
+    `strict`, where the shift is 0. The range `every` has all that is summed over, and the ends of all nonempty sums.
     """
 
     limit: NonNegative
@@ -155,7 +158,8 @@ def _roles(
 
 
 def _every(ctx: Context, row: Range, summed: Range, shift: int, backwards: bool) -> Range | None:
-    """What is summed over, and what the rows that see all of that see last, or first if `backwards`."""
+    """The range that has all of `summed`, and row + `shift` for all rows whose sums are not empty; None if neither
+    range is known to go further."""
     start, stop = row.start + shift, row.stop + shift
     further = start - summed.start if backwards else summed.stop - stop
     if ctx.integers.is_nonnegative(further):
@@ -221,7 +225,7 @@ def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
 
 
 def _over(ctx: Context, own: Mapping[Index, Range], wanted: Mapping[Index, Range], x: Node, axes: Axes) -> Node:
-    """The array, whose axes have their own ranges, over the wanted ones: zero where it has no element."""
+    """The array, whose axes have their `own` ranges, over those `wanted`: zero where it has no element."""
     return among_zeros(ctx, own, wanted, Value(x, axes, 1)).node
 
 

@@ -2,9 +2,9 @@
 
     sum e, j. X[e, a*i + b*j] * W[e, j]    for each i                                       (i, j) one pair or several
 
-X is computed by itself, over an index u = a*i + b*j of its own and there on the positions that the guards on u leave,
-outside of which it is zero; so is W. What runs backwards along an axis is turned around. The rest is done by functions
-of the generated code's, which know the sizes and choose by them and by the cost table (`parts/correlations.py`).
+X is computed by itself, over an index u = a*i + b*j of its own, at the positions that the guards on u leave, outside of
+which it is zero; so is W. Axes that run backwards are flipped. The rest is done by functions of the generated code,
+which choose by the sizes and the cost table (`emit/library/correlations.py`).
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Side:
 
 @dataclass(frozen=True)
 class _Correlated:
-    """The pairs of indices that a sum mixes, and its factors: X, W, and those outside of the sum; or first `outer`,
-    the conditions on indices of the result alone."""
+    """The pairs of indices that a sum mixes, and its factors: X, W, and those outside of the sum. If there are `outer`
+    conditions, on indices of the result alone, these are hoisted first, and the factors left open."""
 
     pairs: Sequence[Pair]
     outer: Sequence[Predicate]
@@ -186,7 +186,7 @@ def _pairs(c: Summation) -> list[Pair]:
 
 
 def _sides(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> tuple[Side, Side, list[Expr]] | None:
-    """The factors of `c` that depend on u, those that depend on j and on what else is summed, and the others.
+    """The factors of `c` that depend on u, those that depend on j and on other summed indices, and the rest.
 
     None if a factor depends on i or j in another way, or if what is hidden here might not be finite.
     """
@@ -224,7 +224,7 @@ def indices_in(e: Expr, scope: Scope) -> frozenset[Index]:
 
 
 def moved(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> Scope:
-    """Where X is computed: u instead of i and j, in the range that is read and that the guards leave."""
+    """The scope of X: u in place of i and j, in the range that is read and that the guards leave."""
     gone = {k for p in pairs for k in (p.i, p.j)}
     domain = {k: r for k, r in c.ranges.items() if k not in gone}
     env = dict(c.scope.env)
@@ -258,7 +258,7 @@ def _range(ctx: Context, c: Summation, p: Pair, starts: list[Affine], stops: lis
 
 
 def _has_windows(c: Summation, pairs: Sequence[Pair]) -> bool:
-    """Whether each pair has a guard at either end: a sum over all that comes before is another matter."""
+    """Whether each pair has a guard at either end: a running sum is another matter."""
     values = [q.value for q in c.parts if isinstance(q, NonNegative)]
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
@@ -303,19 +303,19 @@ def _correlation(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: 
 
 
 def _constant(ranges: Sequence[Range]) -> int | None:
-    """How many points there are, if that is known."""
+    """The number of points, if it is known."""
     return prod(r.extent.constant for r in ranges) if all(r.extent.is_constant for r in ranges) else None
 
 
 def _forwards(c: Summation, p: Pair, at: Sequence[Affine]) -> list[Affine]:
-    """`at` where the axes along which positions fall have been turned around."""
+    """`at` once the axes along which positions decrease are flipped."""
     _, _, start, n = at
     start += (n - 1) * min(0, p.step) + (c.ranges[p.j].extent - 1) * min(0, p.dilation)
     return [constant(abs(p.step)), constant(abs(p.dilation)), start, n]
 
 
 def _turned(x: Node, which: Sequence[bool], first: int) -> Node:
-    """`x` turned around along some of its axes from the `first` on."""
+    """`x` flipped along some of its axes from the `first` on."""
     axes = tuple(first + k for k, turned in enumerate(which) if turned)
     return apply("flip", x, integer(axes[0]) if len(axes) == 1 else integers(axes)) if axes else x
 

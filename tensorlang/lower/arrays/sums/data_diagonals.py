@@ -1,12 +1,12 @@
-"""Few diagonals that data give: a difference with an element in it that conditions leave few values.
+"""Few diagonals that data give: a difference with an element of an index array that conditions confine to few values.
 
     gen i. sum j. [0 <= j - y[i] + a < w] * e  =  gen i. sum j, d:w. [j - y[i] + a = d] * e
 
-for a number w. So the sum is one over w values for each i; where y is read at the summed index, terms go to w places
-each, and where both sides are elements, what is shared is added up once. Where data say otherwise where in the result a
-term goes, such a difference, or one of two indices, says of what few points there is a term. In e an element of the
-difference is what the others and d say it is, wherever they are in one access: of a band that lies by diagonals, that
-is d alone.
+for a number w. So the sum has w terms for each i; where y is read at the summed index, each term goes to w places, and
+where both sides are elements, what is shared is added up once. If data determine in another way where in the result a
+term goes, such a difference, or one of two indices, confines the terms to few points. In e an element of the difference
+is replaced by its value in terms of the others and d, wherever one access has several of them: in a band that is stored
+by diagonals, d alone is left.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _few_values(ctx: Context, c: Summation, of_points: bool = False) -> _Few | W
 
 
 def are_shared(ctx: Context, c: Summation) -> bool:
-    """Whether the values are of sums that elements of `c` have in common."""
+    """Whether the sum over the values as well as `c`'s indices is made of sums that elements of `c` have in common."""
     found = _few_values(ctx, c)
     return not isinstance(found, WhyNot) and found.way is SHARED_SEGMENTS
 
@@ -65,8 +65,8 @@ def _few_points(ctx: Context, c: Summation) -> _Few | WhyNot:
 
 
 def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNegative, NonNegative]]]:
-    """How many values conditions, or the axes of what is read, leave a difference that ties a summed index to data, and
-    by these to what else there is; or to another index, if it is `of_points`, which are not to be all pairs."""
+    """Differences that tie a summed index to data, or if `of_points` to another index, unless that is of all pairs. For
+    each: the number of values that two conditions, or the bounds of a read, leave it, and these two."""
     said = [q for q in c.parts if isinstance(q, NonNegative)]
     for p, q in (*combinations(said, 2), *_insides(c)):
         last, a = p.value + q.value, p.value
@@ -76,7 +76,7 @@ def _bounded(c: Summation, of_points: bool) -> Iterator[tuple[int, tuple[NonNega
         if not (a.lookups or (of_points and len(tied) > 1)):
             continue
         if last.constant >= WIDEST and not all(n.is_constant for n in tied) and (len(tied) == 1 or p not in said):
-            continue  # from one place on, or of a whole array, these may be more than there are places
+            continue  # if they start at one place, or are those of a whole array, there may be more values than places
         if any(_is_known(c, a + q.difference * k) for q in c.parts if isinstance(q, Equal) for k in (1, -1)):
             continue
         if any(s in a.free for s in c.summed):
@@ -94,7 +94,7 @@ def _tied(c: Summation, a: Affine) -> list[Affine]:
 
 
 def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
-    """What holds wherever a factor of the body is read: that this is inside of its array."""
+    """The bounds that hold wherever a factor of the body is read."""
     reads = list(factors(c.body))
     while reads:
         e = reads.pop()
@@ -106,7 +106,7 @@ def _insides(c: Summation) -> Iterator[tuple[NonNegative, NonNegative]]:
 
 
 def _of_each(ctx: Context, c: Summation, width: int, bounds: tuple[NonNegative, NonNegative]) -> _Few | None:
-    """`c` over the values, too, if that is a sum at fewer places."""
+    """`c` summed over the values, too, if that determines a summed index, or makes it a sum of segments."""
     d = Index("d")
     rest = bounds[0].value - atom_affine(d)
     parts = (equal(rest, ZERO), *(q for q in c.parts if q not in bounds))
@@ -138,7 +138,7 @@ def _in_its_way(ctx: Context, few: Summation, way: Strategy[Summation] | None) -
 
 
 def _asks_once(c: Summation, q: Predicate) -> bool:
-    """Whether `q` asks data the same for all terms, of one axis, which is less than to ask of all the terms."""
+    """Whether `q` is an existence test of at most one axis, the same for all terms: done once, it is less work."""
     return (
         isinstance(q, Exists)
         and c.summed.keys().isdisjoint(free_atoms(q))
@@ -149,7 +149,7 @@ def _asks_once(c: Summation, q: Predicate) -> bool:
 def _known(c: Summation, a: Affine) -> Expr:
     """The body of `c` where `a`, a difference of elements alone, is 0."""
     if any(a.coefficient(i) for i in c.ranges):
-        return c.body  # then this index is what the rest says
+        return c.body  # then the rest determines this index
     x = next(x for x in a.lookups if abs(a.coefficient(x)) == 1)
     value: dict[Atom, Affine] = {x: (atom_affine(x) * a.coefficient(x) - a) * a.coefficient(x)}
     others = {y for y in a.lookups if y is not x}

@@ -2,9 +2,9 @@
 
     gen i, b. sum j. [p(j) = q(i) and c(j) <= d(i)] * exp(x[i] - y[j]) * v[j, b]
 
-What is summed is sorted by p(j) and c(j). A row sees what comes before its chunk by one sum, which is kept times an
-exponential so that nothing overflows, and what is in its chunk by itself: of n in chunks of k that takes n * k
-exponentials.
+Terms are sorted by p(j) and c(j). For a row, all that comes before its chunk is in one sum, which is kept times an
+exponential so that nothing overflows, and what is in its chunk is added up by itself: for n terms in chunks of k that
+takes n * k exponentials.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class _Ordered:
-    """exp(above - below) * value for each j that `ties` leave of a row; what the row is multiplied by is `outside`."""
+    """exp(above - below) * value for each j that `ties` leave for a row; factors without j are `outside`."""
 
     ties: Ties
     above: Expr

@@ -19,7 +19,7 @@ NARROW = 32
 
 
 def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) -> Value | None:
-    """The elements of `array` at `places`, of which at least two move along one and the same axis; None if it isn't so.
+    """The elements of `array` at `places` that depend on exactly one axis, and on no data; None for other places.
 
     Such elements lie at equal distances in memory.
     """
@@ -35,7 +35,7 @@ def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) 
 def _short_axis(ctx: Context, c: Summation) -> Index | WhyNot:
     """A short axis of the result that a position mixes with another axis.
 
-    The factor that is read there would have all axes of both, and be an array before it is multiplied and added up.
+    The factor that is read there would have both axes, and be materialised before it is multiplied and added up.
     """
     if c.whole or not c.summed:
         return NOT_A_SUM if not c.summed else DECIDED

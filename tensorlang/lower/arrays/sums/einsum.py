@@ -26,10 +26,10 @@ from tensorlang.recursion import Deep, call
 def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     """The array of a sum.
 
-    A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
-    mask over all of its axes is it multiplied out, since the mask selects and has that size itself; unless the mask
-    goes on one of the factors. Strict code notes that a mask on one factor multiplies what it hides of the others by
-    zero; if it has to select, it adds up such a product in a loop. A mask on every factor multiplies zero by zero.
+    A product whose factors have different axes is an einsum, never multiplied out and added up. Only under a mask over
+    all of its axes is it multiplied out, since the mask selects and has that size itself; unless the mask goes on one
+    of the factors. A mask on one factor multiplies by zero what it hides of the others: strict code notes that, and
+    where it has to select, it adds up such a product in a loop. A mask on every factor multiplies zero by zero.
     """
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
@@ -110,7 +110,7 @@ def _guards(masks: Iterable[Predicate]) -> Iterator[Index]:
 
 
 def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> list[Value]:
-    """`values` with a mask on each that has all of its axes, or else on one."""
+    """`values` with a mask on each that has all axes of the mask, or else on the one that has most of them."""
     fitting = [v for v in values if set(v.axes) >= set(m.axes)]
     if not fitting:
         fitting = [max(values, key=lambda v: len(set(v.axes) & set(m.axes)))]
@@ -118,7 +118,7 @@ def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> li
 
 
 def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) -> Value:
-    """The sum of a product of arrays; what has no axes stays outside."""
+    """The sum of a product of arrays; factors without axes stay outside."""
     arrays = [v for v in values if v.axes]
     if len(arrays) > 1:
         result = ctx.short(_einsum(ctx, inner, arrays, c), inner.block)
@@ -136,7 +136,7 @@ def _total_or_zero(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
 
 
 def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
-    """`v`, but in strict code 0 if there is no point of `over`, where a factor without these indices is not read."""
+    """`v`, but in strict code 0 if a range of `over` is empty: then the other factors don't count either."""
     extents = [inner.domain[s].extent for s in over] if ctx.strict else []
     several = dict.fromkeys(n for n in extents if not ctx.integers.is_nonnegative(n - 1))
     tests: list[Node] = [Infix(ctx.integers.node(n), ">", integer(0)) for n in several]
@@ -169,7 +169,7 @@ def _letters(indices: Sequence[Index]) -> dict[Index, str]:
 
 
 def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
-    """The sum of `v` over those of its axes that are summed, once for each point of the further ones."""
+    """The sum of `v` over its summed axes, times the number of points of the summed indices that it lacks."""
     places = [k for k, i in enumerate(v.axes) if i in c.summed]
     kept = tuple(i for i in v.axes if i not in c.summed)
     result = v

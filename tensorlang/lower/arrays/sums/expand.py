@@ -2,8 +2,8 @@
 
     sum s. (e0 + [p] * e1) * x  =  sum s. e0 * x + sum s. [p] * e1 * x
 
-All together would be a loop, since an access mixes a summed index with another one: the last resort; or look at all
-pairs, where no term need do so.
+Together they would be a loop, the last resort, since an access mixes a summed index with another one; or they would
+visit all pairs, where no term need do so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import determines
 
 _MOST = 8
-"""Terms that are taken apart."""
+"""The most terms that are taken apart."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Term:
     factors: tuple[Expr, ...]
 
     def times(self, others: Sequence[Expr], c: Summation) -> Summation:
-        """The sum of this term's share of the product."""
+        """The sum of this term times the other factors."""
         return replace(c, parts=(*c.parts, *self.parts), body=fold(Mul, [*self.factors, *others]))
 
 
@@ -64,20 +64,20 @@ def _product_of_terms(ctx: Context, c: Summation) -> list[tuple[int, Summation]]
 
 
 def _is_simpler(ctx: Context, c: Summation) -> bool:
-    """Whether `c` is no loop."""
+    """Whether `c` takes no loop, or there is a better way than that."""
     return LOOP.applies(ctx, c) is not None or any(
         way.applies(ctx, c) is None for way in (CORRELATION, BAND_PRODUCT, PREFIX_SUM)
     )
 
 
 def _mixes(c: Summation, free: Collection[Atom]) -> bool:
-    """Whether these are several long indices, a summed one among them."""
+    """Whether `free` has several long indices, a summed one among them."""
     long = [i for i, r in c.ranges.items() if is_long(r.extent) and i in free]
     return len(long) > 1 and any(i in c.summed for i in long)
 
 
 def _is_thin(ctx: Context, c: Summation) -> bool:
-    """Whether `c` is computed without looking at each summed index for each other index."""
+    """Whether `c` is computed without visiting all pairs of a summed index and another one."""
     if determines(conjunction(c.parts), c.summed):
         return True
     if any(way.applies(ctx, c) is None for way in (CORRELATION, BAND_PRODUCT, FACTOR, PREFIX_SUM)):

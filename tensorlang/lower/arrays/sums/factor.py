@@ -1,11 +1,11 @@
-"""Products that are taken apart where what is left is summed once for many elements: a running sum, or one of segments.
+"""Products that are taken apart so that the rest is summed once for many elements: a running sum, or one of segments.
 
     gen i. sum j. [j <= i] * a[i] * x[j]                =  gen i. a[i] * sum j. [j <= i] * x[j]
     gen i. sum j, k. [j <= i and i <= k] * x[j] * y[k]  =  gen i. (sum j. [j <= i] * x[j]) * (sum k. [i <= k] * y[k])
     sum i, j. [j <= i] * a[i] * x[j]                    =  sum i. a[i] * S[i]       where S[i] = sum j. [j <= i] * x[j]
 
-Brackets on factors are conditions of the product. What leaves a sum must be finite where what it reads is: it is
-multiplied by 0 where the sum has no terms.
+Brackets on factors are conditions of the product. A factor that leaves a sum must be finite where what it reads is,
+since it is multiplied by 0 where the sum has no terms.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_CASES = 4
 """Cases of a condition, in each of which a sum is computed by itself."""
 
 _MOST = 8
-"""Factors; a product of very many is not taken apart completely."""
+"""The most factors; a longer product is not taken apart completely."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Product:
     factors: list[tuple[Expr, frozenset[Atom]]]
 
     def over(self, c: Summation, summed: Collection[Index]) -> Summation:
-        """The sum over these indices of what depends on them."""
+        """The sum over these indices of the factors and conditions that depend on them."""
         parts = tuple(q for q, indices in self.parts.items() if not indices.isdisjoint(summed))
         body = _product(e for e, indices in self.factors if not indices.isdisjoint(summed))
         return replace(c, summed={i: r for i, r in c.summed.items() if i in summed}, parts=parts, body=body)
@@ -138,7 +138,7 @@ def _times(ctx: Context, c: Summation, found: _Factored) -> Deep[Value]:
 
 
 def _separate(ctx: Context, c: Summation) -> Sequence[Summation] | WhyNot:
-    """Sums over indices that nothing connects with those of the others."""
+    """Sums over groups of indices that no factor or condition connects."""
     p = _taken_apart(ctx, c, 2)
     if isinstance(p, WhyNot):
         return p

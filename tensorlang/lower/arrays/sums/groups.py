@@ -1,4 +1,4 @@
-"""Groups: what a condition on a summed index and on axes of the result compares, each by itself."""
+"""Groups: a condition that compares an element at a summed index with one at axes of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Group:
     asked: Lookup
 
     def axes(self, c: Summation) -> Axes:
-        """The axes of the result that ask."""
+        """The axes of the result at which it is `asked` for."""
         return c.scope.axes(atom_affine(self.asked))
 
 
@@ -39,8 +39,8 @@ def groups(c: Summation) -> Iterator[Group]:
 
 
 def sides(c: Summation, a: Affine) -> tuple[Index, Affine, Affine] | None:
-    """The summed index on which a part of `a` depends, which depends on nothing else, that part, and the rest, which
-    depends on axes of the result."""
+    """The only index on which the summed part of `a` depends, that part, and the rest of `a`, which depends on axes of
+    the result; None if `a` is of another form."""
     if not c.scope.axes(a) or not c.scope.loops.keys().isdisjoint(a.free):
         return None
     inside = [x for x in a.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]

@@ -1,13 +1,13 @@
 """Loops, for sums with an access such as x[i + j] that mixes a summed index with another.
 
-With one of the two fixed, the access is a slice: so a loop runs over the indices that are few, and everything else
-stays an operation on whole arrays. Which are few is only known with the sizes, so where two ways are left the
-generated code compares them. The second way is a loop over an index of the result, or over the width of a band:
+With one of the two fixed, the access is a slice: so a loop runs over the shorter ranges, and everything else stays an
+operation on whole arrays. Which are shorter is only known with the sizes, so where two ways are left the generated code
+compares them. The second way is a loop over an index of the result, or over the width of a band:
 
     sum i:n. [0 <= a < m] * e   =   sum u:m. sum i:n. [u = a] * e                   where a has i and another index
 
-With u fixed, the equality determines i. And where one determines an axis of the result by two summed indices, none of
-which it determines, the elements for each value of one are a stride: k = 2*i + 3*j is such an equality.
+With u fixed, the equality determines i. An equality such as k = 2*i + 3*j determines an axis of the result by two
+summed indices, but neither of these: for each value of one of them the elements are strided.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
 
 _MOST = 8  # indices among which the best set to iterate over is searched for
-_FEW = 5  # a loop over at most two such indices, or as many numbers, is taken whatever another way would take
-_WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
+_FEW = 5  # a loop over at most the square of that many points is taken whatever another way would take
+_WHOLE = 8  # how many times faster than a loop whole-array operations are assumed to be, per element
 
 
 def _iterated(ctx: Context, c: Summation) -> Sequence[Summation] | WhyNot:
@@ -77,7 +77,7 @@ def _ways(ctx: Context, c: Summation) -> list[Summation]:
 
 
 def _are_few(ctx: Context, extents: Sequence[Affine]) -> bool:
-    """Whether a loop over as many is short at all sizes."""
+    """Whether a loop over these extents is short at all sizes."""
     many = 1
     for n in extents:
         if not n.is_constant and not ctx.integers.is_nonnegative(constant(_FEW) - n):
@@ -87,13 +87,13 @@ def _are_few(ctx: Context, extents: Sequence[Affine]) -> bool:
 
 
 def _eliminated(one: Summation, other: Summation) -> list[Affine]:
-    """The extents of what is summed over in `one` and determined in `other`."""
+    """The extents of the indices that `one` sums over and `other` determines."""
     own = [q for q in other.parts if q not in one.parts]
     return [r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in own)]
 
 
 def _placed(c: Summation) -> list[Summation]:
-    """The two loops that leave one of two summed indices to determine an axis of the result, where an equality does."""
+    """Two loops, each over one of two summed indices that an equality ties to an axis of the result; else none."""
     for q in c.parts:
         if isinstance(q, Equal) and not q.difference.lookups:
             inside = [s for s in c.summed if q.difference.coefficient(s)]
@@ -169,7 +169,7 @@ def _along_bands(ctx: Context, c: Summation) -> Summation | None:
 
 
 def _determined(c: Summation, a: Affine) -> Index | None:
-    """A summed index that the value of `a` determines for each value of the others, of which there are some."""
+    """A summed index that the value of `a` determines, given the others in it, of which there must be some."""
     axes = c.axes(a)
     inside = [i for i in axes if i in c.summed]
     if len(axes) < 2 or not inside:
@@ -209,7 +209,7 @@ def expanded(ctx: Context, scope: Scope, v: Value, axes: Axes) -> Node:
 
 
 def whole(ctx: Context, scope: Scope, v: Value, axes: Axes, dtype: Node = DTYPE) -> Node:
-    """`v` as an array of that dtype, the computation's, with all of `axes`."""
+    """`v` as an array with all of `axes`, of this dtype, which is the computation's if none is given."""
     if v.weak and not v.axes:
         return apply("full", ctx.extents(scope, axes), v.node, dtype)
     node = expanded(ctx, scope, v, axes)
@@ -217,7 +217,7 @@ def whole(ctx: Context, scope: Scope, v: Value, axes: Axes, dtype: Node = DTYPE)
 
 
 def _loop(ctx: Context, c: Summation) -> Deep[Value]:
-    """A stack over those of the loops' indices that are the result's, inside of it a sum over the others."""
+    """A stack over the loop's indices that are axes of the result, and inside of it a sum over the others."""
     scope = c.scope
     stacked = tuple(i for i in scope.domain if i in c.loops)
     here = stacked or tuple(i for i in c.summed if i in c.loops)
@@ -242,7 +242,7 @@ def _loop(ctx: Context, c: Summation) -> Deep[Value]:
 def function_of(
     ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value, wanted: str = "term"
 ) -> Node:
-    """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
+    """A function of the loop's indices that returns `v`: a lambda if it needs no lines of its own."""
     if not inside.statements:
         return Function(tuple(names), v.node)
     name = ctx.names.fresh_local(wanted)

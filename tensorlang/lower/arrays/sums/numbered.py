@@ -2,8 +2,8 @@
 
     gen i. sum j. [y[j] = a[i] and z[j] = b[i] and p] * e  =  gen i. sum j. [N[j] = M[i] and p] * e
 
-where two pairs have the same number if they are the same. There are no more numbers than pairs that there are, where
-a table of all pairs that there can be would have as many elements as there are values of the one and of the other.
+where equal pairs have the same number. There are at most as many numbers as there are pairs, while a table of all
+possible pairs would have an element for each value of the one and each value of the other.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Several:
     groups: tuple[Group, ...]
 
     def numbered(self, c: Summation, own: Affine, asked: Affine) -> tuple[Predicate, ...]:
-        """What `c` asks if their elements have these numbers."""
+        """The conditions of `c`, with equal numbers in place of the groups."""
         gone = [g.part for g in self.groups]
         return (equal(own, asked), *(q for q in c.parts if q not in gone))
 
 
 def several(ctx: Context, c: Summation) -> Several | WhyNot:
-    """The groups of `c` of which a sum, or an extremum, is shared by what asks for the same ones."""
+    """The groups of `c`, if a sum, or an extremum, of them is shared by all elements that ask for the same ones."""
     together: dict[tuple[Index, Index], list[Group]] = {}
     for g in groups(c):
         axes = g.axes(c)
@@ -67,7 +67,7 @@ def _numbers(name: str, start: Affine, extent: Affine, size: Affine, i: Index) -
 
 
 def with_numbers(ctx: Context, c: Summation, found: Several) -> tuple[Predicate, ...]:
-    """What `c` asks, with numbers in the place of the groups; they are made outside of loops."""
+    """The conditions of `c` with numbers in place of the groups; these are computed outside of loops."""
     outer, inner = c.scope.domain[found.i], c.summed[found.j]
     own, asked = _columns(ctx, c, found.j, inner, [g.own for g in found.groups]), None
     at: dict[Atom, Affine] = {found.j: atom_affine(found.i)}

@@ -2,12 +2,12 @@
 
     gen i. sum j. [j <= a(i)] * e(j)  =  gen i. S[a(i) + 1]            where S[k] = sum j < k. e(j)
 
-which takes as many additions as there are j, and not as there are pairs of i and j. The limit a(i) may be an element of
-an index array; and so may what is compared with it:
+which takes an addition for each j, and not for each pair of i and j. The limit a(i) may be an element of an index
+array; and so may what is compared with it:
 
     gen i. sum j. [i <= y[j]] * e(j)  =  gen i. sum v. [i <= v] * T[v]    where T[v] = sum j. [y[j] = v] * e(j)
 
-What does not depend on j at all occurs once for each j:
+A term that does not depend on j at all occurs once for each j:
 
     gen i. sum j. [a(i) <= j and j <= b(i)] * e(i)  =  gen i. max(0, b(i) - a(i) + 1) * e(i)
 """
@@ -35,7 +35,7 @@ from tensorlang.recursion import Deep, call
 
 
 def _ends(ctx: Context, c: Summation) -> tuple[Affine, Index] | WhyNot:
-    """What a condition says is not negative that alone ties a summed index to axes of the result, and that index."""
+    """The value that is not negative by the only condition that ties a summed index to the result; and that index."""
     if c.whole:
         return DECIDED
     found = next((found for q in c.parts if (found := _limited(ctx, c, q)) is not None), None)
@@ -123,7 +123,7 @@ def _looked_up_at(a: Affine) -> set[Atom]:
 
 
 def _distance(ctx: Context, scope: Scope, starts: list[Affine], stops: list[Affine], axes: Axes) -> Node:
-    """How many integers there are from all of `starts` on and before all of `stops`, at each place of `axes`."""
+    """The number of integers from the greatest of `starts` to before the least of `stops`, at each place of `axes`."""
     if len(starts) == len(stops) == 1:
         found = positions(ctx, scope, stops[0] - starts[0], axes)
     else:
@@ -145,7 +145,7 @@ def _comparison(ctx: Context, c: Summation) -> NonNegative | WhyNot:
 
 
 def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
-    """`c` summed for each value of data first."""
+    """`c`, summed first over the terms of each value of data."""
     scope, value = c.scope, Index("v")
     data = total((atom_affine(x), k) for x, k in q.value.terms if not c.summed.keys().isdisjoint(atom_affine(x).free))
     outer = scope.axes(q.value)
@@ -162,7 +162,7 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
 
 
 def tabulated(ctx: Context, scope: Scope, v: Value, index: Index) -> Expr:
-    """The element at the axes of `scope` of `v`, which is kept in an array with the axis `index` if with no other."""
+    """`v`, stored in an array that has at least the axis `index`, and read at the axes of `scope`."""
     axes = tuple(i for i in scope.domain if i in v.axes or i is index)
     sums = ctx.named_array(Value(expanded(ctx, scope, v, axes), axes), scope.block, "sums")
     table = Var(sums, array(tuple(scope.domain[i].extent for i in axes), R))
@@ -185,8 +185,8 @@ def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:
 
 
 def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] | None:
-    """What `q` says is not negative, and a summed index that it compares with axes of the result on which nothing
-    else depends."""
+    """The value that `q` says is not negative, and the summed index that it compares with axes of the result on which
+    nothing else depends."""
     if not isinstance(q, NonNegative) or any(i in c.scope.loops for i in q.value.free):
         return None
     if any(i in c.summed for lookup in q.value.lookups for i in atom_affine(lookup).free):
@@ -200,7 +200,7 @@ def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] |
 
 
 def read_nearest(ctx: Context, scope: Scope, sums: Held, axes: Axes, j: Index, at: Affine) -> Value:
-    """`sums`, which has these axes, with `at` in the place of `j`: nearest to it where that is outside."""
+    """`sums`, which has these axes, read with `at` in place of `j`, clipped to where there are elements."""
     axis = axes.index(j)
     last = sums.shape[axis] - 1
     low, high = scope.bounds(at)

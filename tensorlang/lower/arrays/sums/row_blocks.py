@@ -1,9 +1,9 @@
-"""Arrays that are cut into blocks of rows, and code that goes along with these.
+"""Arrays that are cut into blocks of rows, and code that goes block by block with these.
 
     t = gen i:n, j:n. [j <= i] * e     t = [block(*cut) for cut in rows]         each over the columns that it needs
     z = gen i:n. sum j:n. [j <= i] * t[i, j]     is made of the same blocks, which it is given with the rows' bounds
 
-Where an array is read otherwise, all of it is put together.
+Where an array is read in another way, it is put together again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def involving(limits: Limits, i: Index) -> Limits:
 
 
 def narrowed(ctx: Context, within: Scope, ranges: Ranges, i: Index, limits: Limits) -> Ranges:
-    """`ranges`, of which those of the other indices leave out what no point of a block of `i` needs."""
+    """`ranges`, with those of other indices restricted to what some point of a block of `i` needs."""
     found = dict(ranges)
     for j, r in ranges.items():
         if j is not i and involving(limits, j):
@@ -64,7 +64,7 @@ def bounds(
 
 @dataclass(frozen=True)
 class Along:
-    """Arrays that are cut, which an expression reads where their row is its index `row`."""
+    """Arrays that are cut, and that an expression reads at rows that are its own index `row`."""
 
     row: Index
     keys: tuple[Key, ...]
@@ -76,7 +76,7 @@ class Along:
 
 
 def _rows(held: Held) -> Affine:
-    """How many rows an array has that is cut."""
+    """The number of rows of an array that is cut."""
     assert held.cut is not None
     return held.shape[held.cut.dimension]
 
@@ -101,7 +101,7 @@ def along(ctx: Context, scope: Scope, ranges: Ranges, found: Iterable[Expr]) -> 
 def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, Range, list[str]]:
     """Let the code in `within` read the blocks of rows, of which it needs those in the range `r`.
 
-    Gives the rows of a block, which ones of these are needed, and the names under which the arrays' blocks must come.
+    Return the rows of a block, those of them that are needed, and the names that the arrays' blocks must get.
     """
     whole = Range(ZERO, _rows(ctx.held[found.keys[0]])) if found.keys else r
     part = ctx.integers.part_of(found.row, whole)
@@ -122,7 +122,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
 
 
 def taken(ctx: Context, found: Along) -> None:
-    """The code that reads the blocks has ended."""
+    """Undo `given`: the code that reads the blocks has ended."""
     ctx.open_blocks.discard(found.row)
     for key in found.keys:
         del ctx.parts[key]
@@ -155,7 +155,7 @@ def in_blocks(ctx: Context, scope: Scope, e: Expr, cut: Cut) -> Deep[Node]:
 
 
 def joined(ctx: Context, key: Key) -> Held:
-    """All of an array that is cut, in lines before the statement that is being written."""
+    """An array that is cut, put together in lines before the statement that is being written."""
     held = ctx.held[key]
     cut = held.cut
     assert cut is not None

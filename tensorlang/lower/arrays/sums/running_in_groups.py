@@ -2,9 +2,9 @@
 
     gen i. sum j. [y[j] = a[i] and c(j) <= b(i)] * e(j)
 
-A table has a sum for each group. The e(j) are added to these in the order of c(j), and after all those that are at most
-b(i) the sum of a[i] is read. Where j and i run over the same range, and c(j) <= b(i) says that j <= i, or j < i, or the
-reverse, they are in that order. Elsewhere they are sorted.
+A table has a sum for each group. The e(j) are added to these in the order of c(j), and the sum of the group a[i] is
+read after all terms with c(j) at most b(i). Where j and i run over the same range, and c(j) <= b(i) says that j <= i,
+or j < i, or the reverse, they are in that order. Elsewhere they are sorted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class Ties:
-    """Of what is summed over j those of the group that is asked for at `axes`, or all if there is none, for which
-    rank(j) <= limit."""
+    """The terms over `j` with rank(j) <= limit that are in the `group` asked for at `axes`, or in any if it is None."""
 
     j: Index
     group: Group | None
@@ -41,7 +40,7 @@ class Ties:
 
 @dataclass(frozen=True)
 class InOrder(Ties):
-    """These, of the terms over j of `inside`."""
+    """Ties, with the sum `inside` of the terms for each j."""
 
     inside: Summation
 
@@ -74,7 +73,7 @@ def _in_order(ctx: Context, c: Summation, group: Group | None) -> InOrder | None
 
 
 def _inside(ctx: Context, c: Summation, j: Index, axes: Axes) -> Summation:
-    """`c` for each value of the summed index `j`, which stands in the place of `axes`."""
+    """`c` for each value of the summed index `j`, which becomes an axis in place of `axes`."""
     domain = {j: c.summed[j]} | {i: r for i, r in c.scope.domain.items() if i not in axes}
     scope = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
     return replace(c, scope=scope, summed=c.without(j))
@@ -103,8 +102,8 @@ def apply_in_order(
 
 
 def places_in_order(ctx: Context, c: Summation, inner: Scope, found: Ties) -> list[Node]:
-    """The groups and the ranks of what is summed, in the scope `inner`, the groups and limits that are asked for, how
-    many groups there may be, and between which numbers the ranks are."""
+    """The groups and ranks of the terms, in the scope `inner`, and the groups and limits that are asked for; the number
+    of possible groups, and the bounds of the ranks."""
     j, axes, group = found.j, found.axes, found.group
     own, asked = (ZERO, ZERO) if group is None else (atom_affine(group.own), atom_affine(group.asked))
     at, wanted = at_points(ctx, inner, own, (j,)), at_points(ctx, c.scope, asked, axes)
@@ -115,13 +114,13 @@ def places_in_order(ctx: Context, c: Summation, inner: Scope, found: Ties) -> li
 
 
 def _number_of(ctx: Context, group: Group) -> Node:
-    """How many groups there may be."""
+    """The number of groups that there may be."""
     sizes = dict.fromkeys((group.own.array.size, group.asked.array.size))
     return apply("greatest", *ctx.integers.nodes(sizes)) if len(sizes) > 1 else ctx.integers.node(*sizes)
 
 
 def _in_step(c: Summation, found: InOrder) -> Affine | None:
-    """0 if the sum ends with what is at the same place as its element of the result, -1 if it ends before."""
+    """0 if each sum ends with the term at the place of its result, -1 if it ends before that; None if it is neither."""
     j = found.j
     if len(found.axes) != 1 or found.rank not in (atom_affine(j), -atom_affine(j)):
         return None

@@ -1,16 +1,16 @@
-"""Sums whose result is indexed by data: segments, and what is read of them.
+"""Sums whose result is indexed by data: segments, and reads of their sums.
 
     gen k. sum i. [k = y[i] and p] * e
 
-Element i of the sum goes to place y[i] of the result, whatever that is; element i of row r to place y[r, i] of row r.
-Where no two go to the same place, they are written there; where the places are in order, equal ones are next to each
-other and are added up in order; else they are added one after the other, or where that is slow, which is anywhere but
-on a CPU, brought into order first. So nothing depends on the order in which a machine happens to add.
+Term i goes to place y[i] of the result; term i of row r to place y[r, i] of row r. Where no two go to the same place,
+they are written there; where the places are in order, equal ones are next to each other and are added up in order; else
+they are added one after the other, or sorted first where that is slow, which is everywhere except on a CPU. So nothing
+depends on the order in which a machine happens to add.
 
     gen i. sum j. [a[i] = y[j] and p] * e  =  gen i. S[a[i]]    where S[k] = sum j. [k = y[j] and p] * e
 
-if i is in p and e only as a[i]: what is asked for again and again is added up once. So it is with E(a[i], j) for a
-relation E that is given by its points; and
+if i is in p and e only as a[i]: a sum that is asked for repeatedly is added up once. The same goes for E(a[i], j),
+where the relation E is given by its points; and
 
     sum j. [E(i, a[j]) and p] * e  =  sum k. [E(i, k)] * S[k]    where S[k] = sum j. [k = a[j] and p] * e
 
@@ -54,7 +54,7 @@ def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
 
 
 def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
-    """`c` as an assembly of segments."""
+    """`c` as a segment sum."""
     scope = c.scope
     read = {s for a in found.at.values() for s in a.free}
     kept = tuple(i for i in scope.domain if i in read)  # axes along which the places differ
@@ -71,8 +71,7 @@ def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
 
 @dataclass(frozen=True)
 class Shared:
-    """A sum that only depends on the axes `axes` by `element`: the same sum for each value of that, called
-    `segment`."""
+    """A sum that depends on `axes` only through `element`: the sum `c` for each value of that, called `segment`."""
 
     element: Lookup
     segment: Index
@@ -81,7 +80,7 @@ class Shared:
 
 
 def shared(ctx: Context, c: Summation) -> Shared | WhyNot:
-    """`c` as elements of segments' sums."""
+    """`c` as elements of sums of segments."""
     for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
         segment = Index(element.array.name)
         values: dict[Atom, Affine] = {element: atom_affine(segment)}
@@ -102,7 +101,7 @@ def _once_each(ctx: Context, c: Summation, found: Shared) -> Deep[Value]:
 
 
 def of_segments(ctx: Context, scope: Scope, found: Shared, v: Value, wanted: str) -> Value:
-    """The elements of `v`, which has the segments as an axis, that belong to the axes of `scope`."""
+    """The elements of `v`, which has an axis for the segments, that belong to the axes of `scope`."""
     if found.segment not in v.axes:
         return v
     domain = found.c.scope.domain
@@ -112,7 +111,7 @@ def of_segments(ctx: Context, scope: Scope, found: Shared, v: Value, wanted: str
 
 
 def _grouped(ctx: Context, c: Summation) -> Summation | WhyNot:
-    """`c` over the points of a relation, of segments' sums."""
+    """`c` as a sum over the points of a relation, of sums of segments."""
     for q in c.parts:
         for element in _alone(ctx, q):
             free = frozenset(i for i in atom_affine(element).free if isinstance(i, Index))
@@ -139,8 +138,8 @@ def _alone(ctx: Context, q: Predicate) -> list[Lookup]:
 
 
 def _asked(ctx: Context, c: Summation, q: Predicate) -> list[Lookup]:
-    """The elements at axes of the scope of which `q` asks whether they and what is at summed indices are the same, or
-    are a point of a relation."""
+    """The elements at axes of the scope that `q` equates with elements at summed indices, or that are arguments of a
+    relation given by its points."""
     if isinstance(q, Related):
         return [
             x
@@ -189,7 +188,7 @@ def _determined(
         outside = [i for i in c.scope.domain if q.difference.coefficient(i) and i not in at]
         if not outside or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
             continue
-        # of several the one of most places, whatever the sizes
+        # of several, a long axis
         i = next((i for i in outside if is_long(c.scope.domain[i].extent)), outside[0])
         k = q.difference.coefficient(i)
         value = (q.difference - atom_affine(i) * k) * -k
@@ -199,13 +198,13 @@ def _determined(
 
 
 def composed(env: Mapping[Atom, Affine], values: Mapping[Index, Affine]) -> dict[Atom, Affine]:
-    """What `env` says, and what the `values` of further indices make of it."""
+    """`env` with the `values` of further indices substituted, and these values."""
     new: dict[Atom, Affine] = {i: a for i, a in values.items()}
     return {k: a.substitute(new) for k, a in env.items()} | new
 
 
 def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[Index, Affine], v: Value) -> Value:
-    """The values `v`, which has the axes `points` or should have, at their places."""
+    """The values `v`, broadcast to the axes `points`, at their places."""
     v = ctx.short(v, inner.block)
     rest = tuple(i for i in v.axes if i not in points)
     values = expanded(ctx, inner, v, (*points, *rest))
@@ -230,8 +229,8 @@ def at_points(ctx: Context, scope: Scope, a: Affine, points: Axes) -> Node:
 
 
 def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str | None]:
-    """How values get to these places: two never meet, they come in order, or neither; and the name of an order that
-    makes neighbours of those that meet, if there is one."""
+    """The operation that puts values at these places, by whether two may meet and whether they come in order; and the
+    name of an order that makes neighbours of those that meet, if there is one."""
     columns = [_column(a, points) for a in at]
     if len(columns) == 1 and columns[0] in ctx.increasing:
         return "_put_in_order", None
@@ -246,7 +245,7 @@ def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str 
 
 
 def _column(a: Affine, points: Axes) -> IndexArray | None:
-    """The index array whose elements, all of them along the only one of `points`, `a` is, up to a static integer."""
+    """The index array that `a` reads at the only index of `points`, up to a static integer; None if there is none."""
     lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
     if len(lookups) != 1 or len(points) != 1:
         return None
@@ -255,7 +254,7 @@ def _column(a: Affine, points: Axes) -> IndexArray | None:
 
 
 def _are_apart(points: Axes, at: Sequence[Affine]) -> bool:
-    """Whether no two points have the same places: each has one, in steps longer than what data adds to it."""
+    """Whether no two points have the same places: each index moves a place by more than the data add to it."""
     steps: dict[Index, Affine] = {}
     for a in at:
         inside = [(s, a.coefficient(s)) for s in points if a.coefficient(s)]

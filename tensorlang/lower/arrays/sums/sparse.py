@@ -2,8 +2,8 @@
 
     sum i, j. [R(i, j) and p] * e   =   sum q:count. [i = R0[q] and j = R1[q] and p] * e
 
-The equalities do away with the summed ones of i and j; what they say of the others makes the sum one of segments.
-An array that a plan stores at the points of a relation is a statement over these.
+The equalities eliminate i and j where these are summed; where they are axes, it becomes a segment sum. An array that a
+plan stores at the points of a relation is a statement over these.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def is_enumerable(ctx: Context, scope: Scope, p: Predicate) -> bool:
 
 
 def enumerable(ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Range]) -> Related | None:
-    """The relation among `parts` whose points determine most axes and `summed` indices, if all that it depends on."""
+    """The relation in `parts` that determines the most axes and `summed` indices, and all those in its arguments."""
     found: list[tuple[int, Related]] = []
     for q in parts:
         if isinstance(q, Related) and q.relation in ctx.sparse:
@@ -83,7 +83,8 @@ def _determined(q: Related, inside: set[Index]) -> set[Index]:
 def on_points(
     ctx: Context, held: Held, at: Related, domain: Mapping[Index, Range]
 ) -> tuple[Held, dict[Index, Range], dict[Atom, Affine]]:
-    """How an array is held at the points of a relation of its axes: the axes that are left, and what the others are."""
+    """An array as held at the points of a relation of its axes, the axes that are left, and the values of the
+    others."""
     points = ctx.sparse[at.relation]
     p = Index("p")
     env: dict[Atom, Affine] = {}

@@ -56,7 +56,7 @@ from tensorlang.recursion import Deep, call
 
 
 def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
-    """The array of a sum, or of one under a bracket, which is part of what the sum is over."""
+    """The array of a sum, or of a sum under a bracket, whose condition becomes one of the sum's."""
     c = _gathered(ctx, Summation(scope, {}, (), e))
     return contract(ctx, replace(c, parts=(*c.parts, *of_one_index(ctx, scope, c.ranges, c.parts))))
 
@@ -76,17 +76,17 @@ def contract(ctx: Context, c: Summation) -> Deep[Value]:
 
 
 def _must_select(ctx: Context, c: Summation) -> bool:
-    """Whether what is hidden must have no influence: in strict code, and always where conditions on values hide it."""
+    """Whether hidden terms must have no influence: in strict code, and always where conditions on values hide them."""
     if ctx.strict or not ctx.conditions:
         return ctx.strict
     return any(lookup.array in ctx.conditions for q in _gathered(ctx, c).parts for lookup in lookups(q))
 
 
 def _strict(ctx: Context, c: Summation) -> Deep[Value]:
-    """`c` so that what is hidden has no influence, whatever it is.
+    """`c` so that hidden values have no influence, whatever they are.
 
-    The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
-    the sum is, too, which costs little to find out. So it is only computed by ways that select if it turns out so.
+    The fastest ways to compute a sum multiply hidden values by zero, which is wrong where they are nan or inf. But then
+    the sum is nan or inf, too, which costs little to detect. Only then is it computed by ways that select.
     """
     v = yield from call(contract(ctx, replace(c, selects=False)))
     if not ctx.multiplied or v.number is not None:
@@ -145,7 +145,7 @@ def _scaled(ctx: Context, c: Summation, product: Mul) -> Deep[Value]:
 
 
 def _solution(ctx: Context, c: Summation) -> tuple[Equal, Index, Affine] | WhyNot:
-    """An equality with what it says that a summed index is."""
+    """An equality, the summed index that it determines, and the value of that."""
     for q in c.parts:
         if not isinstance(q, Equal):
             continue
@@ -183,13 +183,13 @@ def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
 
 
 def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:
-    """Whether `c` may have points though there is nothing in the range of `x`."""
+    """Whether `c` may have points though the range of `x` is empty."""
     extents = (r.extent for r in c.ranges.values())
     return x in ctx.possibly_empty and not any(ctx.integers.is_nonnegative(x.size - n) for n in extents)
 
 
 def _is_solved(c: Summation, p: Predicate) -> bool:
-    """Whether `p` says what a summed index is, or by data what an axis is."""
+    """Whether `p` determines a summed index, or an axis by data."""
     if not isinstance(p, Equal):
         return False
     indices = (*c.summed, *(c.scope.order if p.difference.lookups else ()))
@@ -242,7 +242,7 @@ def _laid_out(ctx: Context, scope: Scope, x: Node, axis: int, value: Affine, s: 
     node, at = ctx.integers.node, integer(axis)
     if scope.is_static(first):
         return apply("_spread", x, at, node(first), integer(abs(step)), node(target.extent))
-    # a loop moves it: laid out in all the room that it needs, of which each round takes its window
+    # a loop moves it: laid out in all the room that it needs, of which each iteration takes a window
     low, high = scope.bounds(first)
     room = target.extent + high - low
     laid = apply("_spread", x, at, node(high), integer(abs(step)), node(room))
@@ -261,7 +261,7 @@ def _stride(ctx: Context, c: Summation) -> tuple[Equal, Index, Index] | WhyNot:
 
 
 def _bounded(ctx: Context, c: Summation) -> Summation | WhyNot:
-    """`c` over the shorter ranges."""
+    """`c` over the ranges that its conditions leave."""
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []

@@ -25,9 +25,9 @@ class WhyNot:
 
 @dataclass(frozen=True)
 class Strategy(Generic[C]):
-    """A way to compute a sum, or an extremum, by a law that it is rewritten by.
+    """A way to compute a sum or an extremum, by a law that rewrites it.
 
-    `match` finds what the law needs of a sum, or says why it is not there; `rewrite` computes the sum with what was
+    `match` finds what the law needs in a sum, or says why it is missing; `rewrite` computes the sum from what was
     found, mostly by way of simpler sums.
     """
 
@@ -49,8 +49,8 @@ DECIDED = WhyNot("how to loop is decided already")
 def by_first(
     ctx: Context, strategies: Sequence[Strategy[C]], c: C, summed: Mapping[Index, Range], about: Expr
 ) -> Deep[Value]:
-    """The array of `c`, computed by the first of `strategies` that applies; `about` and its indices `summed` are what
-    the decision is said to be about. One of the strategies must apply."""
+    """The array of `c`, computed by the first of `strategies` that applies; one of them must. The decision is recorded
+    as one about `about` and its indices `summed`."""
     with ctx.decisions.about(summed, about) as decision:
         rejected: list[tuple[str, str]] = []
         for strategy in strategies:

@@ -17,9 +17,9 @@ from tensorlang.lower.arrays.values import Axes
 class Summation:
     """The sum over `summed` of the conjunction of `parts` times `body`.
 
-    `loops` are indices, summed ones or axes of the scope, that are to be iterated over; `whole` forbids any loop.
-    `cut` are those of which only a block is left. In strict code, `selects` says whether only what is not hidden may
-    be computed with; None leaves that open.
+    `loops` are indices, summed ones or axes of the scope, that are to be iterated over; `whole` forbids any loop. `cut`
+    are indices of which only a block is left. In strict code, `selects` says whether hidden values must be left out of
+    the computation rather than multiplied by zero; None leaves that open.
     """
 
     scope: Scope
@@ -33,7 +33,7 @@ class Summation:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What distinguishes it from others in the same scope."""
+        """All that distinguishes it from other sums in the same scope."""
         return (
             "sum",
             tuple(self.summed.items()),
@@ -51,7 +51,7 @@ class Summation:
         return {**self.scope.domain, **self.summed}
 
     def axes(self, a: Affine) -> Axes:
-        """Those of them that occur in `a`."""
+        """The indices of `ranges` that occur in `a`."""
         return tuple(i for i in self.ranges if a.coefficient(i))
 
     def without(self, *indices: Index) -> Mapping[Index, Range]:

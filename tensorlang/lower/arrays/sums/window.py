@@ -1,4 +1,4 @@
-"""Windows whose ends come from data: what is up to their ends less what is before them.
+"""Windows whose ends come from data: the sum up to their end minus the sum before their start.
 
     sum j. [lo <= j and j <= hi] * e  =  [lo <= hi + 1] * (sum j. [j <= hi] * e - sum j. [j < lo] * e)
 
@@ -30,7 +30,7 @@ from tensorlang.recursion import Deep, call
 
 @dataclass(frozen=True)
 class _Window:
-    """What is up to the end and what is before the start, and when the end is not before the start."""
+    """The sums up to the end and before the start, and the condition that the end is not before the start."""
 
     to_end: Summation
     before_start: Summation
@@ -50,7 +50,7 @@ def _between(ctx: Context, c: Summation) -> _Window | WhyNot:
 
 
 def _pairs(c: Summation) -> Iterator[tuple[Affine, Affine]]:
-    """Comparisons A >= 0 and B >= 0, of which something grows A as much as it lessens B."""
+    """Comparisons A >= 0 and B >= 0 in which an index has the coefficients 1 and -1."""
     values = [q.value for q in c.parts if isinstance(q, NonNegative)]
     for a, b in permutations(values, 2):
         if any(a.coefficient(i) == 1 and b.coefficient(i) == -1 for i in c.ranges):

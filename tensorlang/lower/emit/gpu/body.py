@@ -4,7 +4,7 @@
         places of the tile, and what doesn't change from one reduced tile to the next
         def step(number, carry, masked): ..     takes in one reduced tile; masks are left out unless `masked`
         loops over the tiles without masks, then over those with
-        what is made of the accumulators, stored
+        outputs are made of the accumulators, and stored
 
 Where a maximum m grows, sums of exp(a - m) are multiplied by exp(old m - new m).
 """
@@ -30,7 +30,7 @@ from tensorlang.lower.kernels.terms import reduction
 from tensorlang.recursion import run
 
 SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
-"""How a `Reduced` says what an accumulator does."""
+"""The sign of the `Reduced` of each kind of accumulator."""
 
 
 class GpuBody:
@@ -90,7 +90,7 @@ class GpuBody:
     # Taking in tiles
 
     def _step(self, carried: Sequence[str], scope: GpuScope) -> Define:
-        """The function that takes in a tile, and gives the accumulators anew."""
+        """The function that takes in a tile, and returns the new accumulators."""
         kernel, names = self._kernel, self._naming.names
         reduced = kernel.of_role(Role.REDUCED)
         growing = {acc.shift for acc in kernel.accumulators if acc.shift is not None}
@@ -128,7 +128,7 @@ class GpuBody:
         return aligned(made, self._axes_of(acc)).node
 
     def _tested(self, acc: Accumulator, name: str, scope: GpuScope) -> Node:
-        """A sum with what it takes in of a tile, which is computed if the tests succeed."""
+        """A sum with its share of a tile taken in, which is only computed if the tests succeed."""
         found = [apply(self._test, self._values.tested(mask, scope).node) for mask in acc.tests]
         inner = scope.inner()
         scope.closed = True
@@ -143,7 +143,7 @@ class GpuBody:
         return ()
 
     def _numbers(self, reduced: tuple[TileAxis, ...], scope: GpuScope) -> None:
-        """The places in the tile of this number, of which those of the last axis follow one another."""
+        """The places in the tile of this number; tiles that differ in the last axis have consecutive numbers."""
         number = Name("number")
         for k, axis in enumerate(reduced):
             if k + 1 < len(reduced):
@@ -227,7 +227,7 @@ def _along(length: Node) -> Node:
 
 
 def taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool) -> Reduced:
-    """What an accumulator takes in of a tile; a sum in its value is part of its own."""
+    """What an accumulator takes in of a tile; a reduction of the same kind in its value becomes part of its own."""
     sign = SIGNS[acc.kind]
     over = [i for i, axis in axes.items() if axis.role is Role.REDUCED]
     factors: tuple[Expr, ...] = (acc.value,)

@@ -4,9 +4,9 @@ The grid goes over the tiles of the outputs, and nothing is shared between its p
 in every run. Triton takes tiles of 2^k elements on each side, at least 16 where matrices are multiplied.
 
 A kernel that multiplies matrices has tiles of its axes' own lengths; 8 warps if an accumulator has 128 x 128 elements
-or more, else 4; and as many tiles on their way to it, at most 4, as fit in the shared memory of an H100 beside what it
-computes there. A kernel that doesn't is one of the memory's speed: its tiles are so small that 4 warps have them all in
-registers, as long as they can be along rows.
+or more, else 4; and as many stages of tiles on their way to it, at most 4, as fit in the shared memory of an H100
+beside what it computes there. Any other kernel is bound by memory: its tiles are small enough for the registers of 4
+warps, and as long as they can be along rows.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class GpuKernel:
         return Conditional(Infix(product_of(largest), ">=", integer(128 * 128)), integer(8), integer(4))
 
     def _stages(self) -> Node:
-        """How many steps' tiles of arrays are in shared memory."""
+        """The number of steps whose tiles of arrays are in shared memory at once."""
         moving = {axis.index for axis in self._kernel.of_role(Role.REDUCED)}
         lengths = self._naming.lengths
         tiles = []

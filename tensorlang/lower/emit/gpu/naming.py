@@ -1,4 +1,4 @@
-"""What is called what in the code of a kernel for GPUs, and what it reads."""
+"""Names in the code of a kernel for GPUs, and the arrays that it reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Places, conditions and elements of arrays as code for one tile, each computed once.
 
-A place is a vector along its axis, or a number. An array is read at vectors that are spread over each other, as the
-program says it: `A[i[:, None], j[None, :]]`. Whatever is computed is computed in the outermost of the blocks of code
-around it in which all that it depends on is known.
+A place is a vector along its axis, or a number. An array is read at vectors that are broadcast against each other:
+`A[i[:, None], j[None, :]]`. Everything is computed in the outermost enclosing block of code in which all that it
+depends on is known.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Known = Index | Var
 
 @dataclass
 class GpuScope:
-    """A block of code, in which `known` is known beside what is known around it; what has been computed there.
+    """A block of code, in which `known` is known beside what is known around it; and what has been computed there.
 
     A `closed` one has been left: its values may be used, and none are added.
     """
@@ -178,7 +178,7 @@ class Reads:
     # Where things are computed
 
     def remembered(self, key: object, scope: GpuScope) -> Value | None:
-        """What was computed before, here or around here."""
+        """What was computed before under this key, here or in an enclosing scope."""
         around: GpuScope | None = scope
         while around is not None:
             if key in around.memo:
@@ -225,7 +225,7 @@ def if_ragged(mask: Node) -> Node:
 
 
 def spread(v: Value, axes: Axes) -> Node:
-    """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
+    """Places as one of the indices of an array that is read over `axes`: a number, or an array with that many axes."""
     v = ordered(v, axes)
     if not v.axes or v.axes == axes:
         return v.node

@@ -215,7 +215,7 @@ class GpuRecurrence:
         return Conditional(Name("ragged"), kept, Name(name))
 
     def _store(self, ref: str, first: tuple[Node, ...], indices: Axes, v: Node, scope: GpuScope) -> None:
-        """Put a state where it belongs."""
+        """Store the value `v` of a state at the place `first` and its own `indices`."""
         axes = self._vectors(indices)
         at = [spread(self._values.place(atom_affine(i), scope), axes) for i in indices]
         arguments = [Name(ref), tuple_of([*first, *at]), v]
@@ -226,7 +226,7 @@ class GpuRecurrence:
 
 
 class _StepValues(GpuValues):
-    """The values of one step: the time is `t`, and what is `held` is in registers, by names and axes."""
+    """The values of one step: the time is `t`, and variables in `held` are in registers, with these names and axes."""
 
     def __init__(self, r: Recurrence, naming: GpuNaming) -> None:
         super().__init__(r.step, naming)
@@ -238,7 +238,7 @@ class _StepValues(GpuValues):
         """The axes of all values."""
 
     def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
-        """What is held, the time, or the elements of an array."""
+        """A value that is held, the time, or the elements of an array."""
         if array is self._r.time:
             return Value(Name("t"))
         if isinstance(array, Var) and array in self.held:
@@ -255,7 +255,7 @@ class _StepValues(GpuValues):
         return v
 
     def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
-        """At some times, too."""
+        """The places that may be outside of the array, those at some times included."""
         found, t, now = super()._doubtful(at, extents), Index("t"), Lookup(self._r.time, ())
         times = within(atom_affine(t), self._r.size)
         for a, n in zip(at, extents, strict=True):
@@ -265,7 +265,7 @@ class _StepValues(GpuValues):
         return found
 
     def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
-        """As it is for all kernels; its axes are kept in mind."""
+        """The product as for all kernels; its axes are noted."""
         v = super()._multiplied(parts, scope, otherwise)
         self.found.append(frozenset(v.axes))
         return v

@@ -1,7 +1,7 @@
 """Which tiles a program of the grid visits: a table made from the sizes, when they are known, and from data.
 
-If what rules tiles out is a conjunction of comparisons, those that a program visits are an interval, and its row of the
-table is that. Otherwise it is a list of tiles.
+If tiles are ruled out by a conjunction of comparisons, those that a program visits are an interval, which is its row of
+the table. Otherwise the row is a list of tiles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def table(tiles: Tiles, naming: GpuNaming) -> Block:
 
 
 def _narrow(block: Block, tiles: Tiles, related: Related, naming: GpuNaming) -> None:
-    """Of the tiles only those are visited in which a relation holds somewhere, without masks if it does everywhere."""
+    """Restrict the visited tiles to those where a relation holds somewhere, without masks where it does everywhere."""
     places = [[k for k, a in enumerate(tiles.axes) if atom_affine(a.index) is at] for at in related.arguments]
     axes = [k for found in places for k in found]
     if len(set(axes)) < len(places):  # not one axis for each argument: all tiles are visited, with masks

@@ -27,14 +27,14 @@ from tensorlang.recursion import Deep, call, run
 
 _LONGEST = 60
 IDENTITY: dict[int, Node] = {0: Number(Fraction(0)), 1: Negative(Name("jnp.inf")), -1: Name("jnp.inf")}
-"""What a sum, a greatest and a least value begin with."""
+"""The initial values of a sum, a greatest and a least value."""
 
 
 @dataclass
 class Reduced:
-    """What is to be summed in a tile, or of which an extremum is to be found: `pred` where it matters, of a product.
+    """A sum to be computed in a tile, or an extremum: of a product, where `pred` holds.
 
-    `condition` is the name of what says whether `pred` has to be looked at.
+    `condition` is the name of the flag that says whether `pred` has to be tested.
     """
 
     sign: int
@@ -189,11 +189,11 @@ class GpuValues(Reads):
         return where(mask, v, self._order, otherwise)
 
     def _origin(self, i: Index) -> Index:
-        """The axis of which an axis of values is, where one may have several."""
+        """The axis of the kernel to which an axis of values belongs, where one may have several."""
         return i
 
     def tested(self, mask: Expr, scope: GpuScope) -> Value:
-        """A mask of which it matters whether it holds somewhere in a tile."""
+        """A mask that is only tested for whether it holds somewhere in a tile."""
         return run(self.value(mask, scope))
 
     def _dot(
@@ -220,7 +220,7 @@ class GpuValues(Reads):
         return None
 
     def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
-        """Where something is added up: elsewhere the product is 0, whatever it is multiplied by."""
+        """A mask of where something is added up: elsewhere the product is 0, whatever it is multiplied by."""
         found: list[Value] = []
         for parts, axes in ((left, (sides[0], i)), (right, (i, sides[1]))):
             masks = [p.value for p in parts if p.of_values]

@@ -4,7 +4,7 @@ def kernel(A_ref, .., table_ref, .., out_ref, .., A_tile, .., out_tile, .., arri
     where the program's tile is; the tiles that don't move are fetched
     def step(number, carry, masked, B_tile, ..): ..     takes in one reduced tile; masks only where `masked`
     pipelines over the tiles without masks, then over those with
-    what is made of the accumulators, copied to memory by way of shared memory
+    outputs are made of the accumulators, and copied to memory by way of shared memory
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Made:
 
     @property
     def swizzle(self) -> int:
-        """A tile of an output begins where tiles do."""
+        """The swizzle of the tile, which begins where tiles do."""
         return WIDEST if len(self.axes) == 2 else 0
 
 
 class MosaicBody(GpuBody):
-    """The function that is each program: `written`, for what `tiles` it reads."""
+    """The function that is each program: `written`, with the `tiles` that it reads."""
 
     _values: MosaicValues
     _test = "_in_some_place"

@@ -37,7 +37,7 @@ def mosaic_or_triton(
 ) -> EmittedKernel:
     """The kernel by Mosaic GPU, else in passes by Mosaic GPU, else by Triton.
 
-    Where lengths decide, which are known with the shapes, it is the first and one of the others.
+    Where lengths decide, which are only known with the shapes, the code has the first and one of the others.
     """
 
     def made(otherwise: str = "") -> MosaicKernel:

@@ -2,7 +2,7 @@
 
 The grid goes over the tiles of the outputs, one warpgroup makes each, and nothing is shared between the programs, so
 that results are the same in every run. Tiles have a multiple of 64 elements on each side. Arrays are filled up to whole
-tiles before, and results cut to their extents afterwards, so nothing within is masked but what predicates say.
+tiles before, and results cut to their extents afterwards, so nothing within is masked except by predicates.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class MosaicKernel:
         return apply("jax.ShapeDtypeStruct", tuple_of(lengths), self._kind(output))
 
     def _cut(self, output: Output, axes: Axes, k: int) -> Node:
-        """An output without what is beyond its ends, its axes in order."""
+        """An output cut to its extents, with its axes in order."""
         extents = shape(output.var.type)[0]
         order = self._order(output, axes)
         parts = [
@@ -207,7 +207,7 @@ class MosaicKernel:
 
 
 def _rows(order: Axes, pairs: Iterable[frozenset[Index]]) -> frozenset[Index]:
-    """Axes such that of each pair one is among them; the first ones where that may be chosen."""
+    """A set of axes that has one of each pair; where there is a choice, the first ones."""
     beside: dict[Index, set[Index]] = {i: set() for i in order}
     for pair in pairs:
         for i in pair:

@@ -1,7 +1,7 @@
 """What a kernel has in shared memory: how it lies, and how much it takes.
 
-The tiles that stay, those that are copied back, the parts of matrices that are multiplied, and the moving tiles of each
-stage. At most 4 stages are taken, and as many as fit.
+These are the tiles that stay, those that are copied back, the parts of matrices that are multiplied, and the moving
+tiles of each stage. There are as many stages as fit, at most 4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensorlang.lower.kernels.roles import Unfit
 SHARED = 227 * 1024
 """Bytes of shared memory that a program may have on Hopper and Blackwell."""
 LONGEST = 256
-"""What an axis that is held from end to end may have in registers, and a product of matrices in lanes."""
+"""The most elements of an axis that is held from end to end in registers, and of the lanes of a product of matrices."""
 _SPARE = 8 * 1024  # bytes for barriers, sums across warps, and what lies between arrays
 _SIZES = (2, 4)  # bytes of elements: bfloat16, float32, int32
 
@@ -31,7 +31,7 @@ class SharedMemory:
     """The shared memory of a kernel: `placed` are its tiles, and `least` the bytes that it takes with one stage and
     operands of single precision, where axes of unknown extent that are held from end to end have 64 elements.
 
-    Raises `Unfit` for more than there is, and for what the matrix units don't take.
+    Raises `Unfit` for more than there is, and for factors that the matrix units don't take.
     """
 
     def __init__(self, kernel: Kernel, naming: GpuNaming, body: MosaicBody, units: Units) -> None:
@@ -82,7 +82,7 @@ class SharedMemory:
         return [*self._body.values.fetched, *(o.axes for o in self._body.made)]
 
     def stages(self, block: Block) -> None:
-        """Say how many tiles of a moving array are in shared memory: 4, or as many as fit."""
+        """Write how many tiles of a moving array are in shared memory: 4, or as many as fit."""
         naming = self._naming
 
         def elements(axes: Axes) -> Node:

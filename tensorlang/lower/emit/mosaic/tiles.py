@@ -1,8 +1,8 @@
 """Which arrays a kernel reads in which tiles, and when these are copied to shared memory.
 
 An array is read at the places `at`: each is a number, or runs along one axis of the kernel. It is copied in boxes,
-which begin anywhere but go on from element to element, so that axis has the coefficient 1. Before the kernel starts
-arrays are filled up with zeros to whole tiles, and turned where a box has its axes in another order.
+which may begin anywhere but have consecutive elements, so that axis has the coefficient 1. Before the kernel starts,
+arrays are filled up with zeros to whole tiles, and transposed where a box has its axes in another order.
 
     held      not along reduced axes: fetched once, before the first step
     moving    along reduced axes: on their way while the steps before them are taken
@@ -25,7 +25,7 @@ from tensorlang.lower.kernels.operands import Array, Dimension, dimension
 from tensorlang.lower.kernels.roles import Unfit
 
 _ALIGNED = 64
-"""Rows are a multiple of it long: they must be one of 16 bytes to be copied in boxes."""
+"""Rows have a multiple of this many elements: they need a multiple of 16 bytes to be copied in boxes."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Tiles:
         self._reduced = kernel.of_role(Role.REDUCED)
         self._naming = naming
         self.sources: dict[tuple[Array, Node], str] = {}
-        """What the kernel is given, by the array and how that is prepared."""
+        """The arguments of the kernel, by array and by how that is prepared."""
         self.held: dict[tuple[Array, tuple[Affine, ...], Axes], Tile] = {}
         self.moving: dict[tuple[Array, tuple[Affine, ...], Axes], Tile] = {}
 
     def axes(self, at: Sequence[Affine]) -> Axes:
-        """The axes of what is read at these places, in order."""
+        """The axes of an array that is read at these places, in order."""
         found: list[Index] = []
         for a in at:
             along = [i for i in a.indices if not self._axes[i].is_number]
@@ -72,7 +72,7 @@ class Tiles:
         return tuple(found)
 
     def is_in_loop(self, at: Iterable[Affine]) -> bool:
-        """Whether the places are those of a loop's index."""
+        """Whether the places depend on the index of a loop."""
         return any(self._axes[i].role is Role.UNROLLED for a in at for i in a.indices)
 
     def is_aligned(self, at: Iterable[Affine]) -> bool:
@@ -80,11 +80,11 @@ class Tiles:
         return all(d.axis is None or _is_aligned(d) for d in (dimension(a, self._axes) for a in at))
 
     def swizzle(self, at: Iterable[Affine], axes: Axes) -> int:
-        """That of the tile at these places, unless it is multiplied as it lies."""
+        """The swizzle of the tile at these places, unless a product needs a narrower one."""
         return WIDEST if len(axes) == 2 and self.is_aligned(at) else 0
 
     def tile(self, array: Array, at: tuple[Affine, ...], axes: Axes, swizzle: int = WIDEST) -> Tile:
-        """The tile at these places, with its axes in this order, held or moving; its swizzle is no wider than that."""
+        """The tile at these places, with its axes in this order, held or moving; its swizzle is at most `swizzle`."""
         moves = any(self._axes[i].role is Role.REDUCED for a in at for i in a.indices)
         known = self.moving if moves else self.held
         key = (array, at, axes)
@@ -104,7 +104,7 @@ class Tiles:
     def _box(
         self, array: Array, at: tuple[Affine, ...], axes: Axes, numbers: Mapping[Atom, Node]
     ) -> tuple[str, tuple[Node | None, ...], tuple[Node, ...]]:
-        """What a box is cut from, its extents, None for a single place, and where it begins."""
+        """The source of a box, its extents, None for a single place, and where it begins."""
         naming = self._naming
         found = [dimension(a, self._axes) for a in at]
         order = [k for k, d in enumerate(found) if d.axis is None]

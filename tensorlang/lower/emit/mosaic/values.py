@@ -1,9 +1,9 @@
 """The expressions of a kernel as code for one tile in registers, and products of matrices in shared memory.
 
-A value has two axes at most. The threads hold it as the matrix units do (`WGMMA`), by rows; what has one axis lies as
-a sum along the other one of such a tile does. So each axis is either one of rows or one of lanes in all values of a
-kernel; `pairs` are the axes that occur together, by which that is decided. Matrices that are multiplied may be read in
-any order, for they are never in registers unless something is computed of them before.
+A value has at most two axes. The threads hold it as the matrix units do (`WGMMA`), by rows; a value with one axis lies
+as a sum of such a tile along the other one does. So each axis is either one of rows or one of lanes in all values of a
+kernel, which is decided by `pairs`, the axes that occur together. Matrices that are multiplied may be read in any
+order, since they are never in registers unless something is computed from them before.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class MosaicValues(GpuValues):
     multiplied by `units`.
 
     Where both factors of a product are computed, the axis along which they are multiplied would have to be one of lanes
-    in one factor and of rows in the other. So it may be two: for each k of `twins` what has the axis twins[k], too, has
-    another in the place of k, of the same tiles. In shared memory they are one again.
+    in one factor and of rows in the other. So it may become two: a value that has an axis k of `twins` and also the
+    axis twins[k] gets, in place of k, another axis of the same tiles. In shared memory they are one again.
 
     Raises `Unfit` for what Mosaic GPU can't express.
     """
@@ -85,7 +85,7 @@ class MosaicValues(GpuValues):
         self._order += tuple(self._origins)
         self.tiles = Tiles(kernel, naming, self._axes)
         self.computed: dict[Index, Index] = {}
-        """Along which axes both factors of a product are computed, and an axis that one of them has."""
+        """The axes along which both factors of a product are computed, each with another axis of one factor."""
         self.pairs: set[frozenset[Index]] = set()
         self.products: list[tuple[Factor, Factor]] = []
         """The matrices that are multiplied."""
@@ -110,8 +110,8 @@ class MosaicValues(GpuValues):
     # Reading
 
     def _at(self, i: Index) -> Value:
-        """The places of an axis. They are written where they are used: of vectors that nothing uses Mosaic GPU finds no
-        layout, and what masks use is not used where there are none."""
+        """The places of an axis, written where they are used: Mosaic GPU finds no layout for vectors that nothing uses,
+        and where there are no masks nothing uses what only these read."""
         if self._axes[i].is_number:
             return super()._at(i)
         length = Name(self._naming.lengths[i])
@@ -160,7 +160,7 @@ class MosaicValues(GpuValues):
         return self.recorded(v)
 
     def recorded(self, v: Value) -> Value:
-        """`v`, whose axes occur together."""
+        """`v`, with a note that its axes occur together."""
         if len(v.axes) > 2:
             raise Unfit(f"it computes a tile over {', '.join(i.name for i in v.axes)}, more than two axes")
         if len(v.axes) == 2:
@@ -179,7 +179,7 @@ class MosaicValues(GpuValues):
         return self._scoped & {self._origin(i) for i in over(p)}
 
     def _apart(self, e: Expr) -> Expr:
-        """`e` with the twins of those axes beside which it has the other one."""
+        """`e` with an axis replaced by its twin where `e` also has the axis that it is paired with."""
         return renamed(e, self._twins_beside(free(e)))
 
     def _twins_beside(self, found: frozenset[Index]) -> dict[Index, Index]:
@@ -191,7 +191,7 @@ class MosaicValues(GpuValues):
         return conjunction(substitute(q, {i: atom_affine(t) for i, t in twins[q].items()}) for q in twins)
 
     def tested(self, mask: Expr, scope: GpuScope) -> Value:
-        """A mask of which it matters whether it holds somewhere in a tile."""
+        """A mask that is only tested for whether it holds somewhere in a tile."""
         return super().tested(self._apart(mask), scope)
 
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:

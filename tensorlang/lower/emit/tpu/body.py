@@ -64,7 +64,7 @@ class TpuBody:
         return any(axis is not None and axis.index is i for axis in rows)
 
     def _all_inputs(self) -> dict[object, Named]:
-        """What is read, by what `TpuValues.read` asks for."""
+        """The operands that are read, by the keys with which `TpuValues.read` asks for them."""
         kernel, naming = self._kernel, self._naming
         own = {acc.var for acc in kernel.accumulators}
         found: dict[object, Operand] = {}
@@ -131,7 +131,7 @@ class TpuBody:
         _when(block, when.last, stored)
 
     def _take_in(self, writer: TpuValues) -> Define:
-        """What is done with each tile, with masks or without."""
+        """The function that takes in a tile, with masks or without."""
         none, masks, each = Block(), Block(), Block()
         scope = TpuScope(each, {}, Flagged(none, TpuScope(masks)))
         for acc in self._kernel.accumulators:
@@ -164,7 +164,7 @@ class TpuBody:
             self._put(acc, Value(Infix(kept.node, "+", aligned(v, old.axes).node), old.axes), scope)
 
     def _tested(self, acc: Accumulator, writer: TpuValues, scope: TpuScope) -> TpuScope:
-        """Where what an accumulator takes in is written: at once, or in a block that is run if its tests succeed."""
+        """The scope in which an accumulator takes in values: this one, or a block that runs if its tests succeed."""
         if not acc.tests:
             return scope
         found = []
@@ -176,7 +176,7 @@ class TpuBody:
         return scope.inner(inner)
 
     def _raise(self, acc: Accumulator, old: Value, v: Value, writer: TpuValues, scope: TpuScope) -> None:
-        """An extremum with another tile taken in; what is shifted by it is to be scaled."""
+        """Take another tile into an extremum; sums that are shifted by it get a scale."""
         name = acc.var.name
         before = writer.named(old, scope, f"{name}_before")
         word = "maximum" if acc.kind is Kind.MAX else "minimum"
@@ -228,8 +228,7 @@ class TpuBody:
 
 
 def _over_tile(acc: Accumulator, tiles: Binders, pred: Predicate, value: Expr) -> Reduction:
-    """What is added up, or compared, of one tile: the value over its reduced axes, and a sum in it as well if there are
-    no others."""
+    """The reduction of one tile: the value over its reduced axes, or if there are none, a sum in the value."""
     if isinstance(value, Sum) and not tiles and acc.kind is Kind.SUM:
         inner = reduction(value)
         return replace(inner, pred=conjunction([pred, inner.pred]))
@@ -247,7 +246,7 @@ def _when(block: Block, condition: Node, body: Block) -> None:
 
 
 def spread(x: Operand, v: Value) -> Node:
-    """A vector as the row or column as which it is written."""
+    """A vector as a row or a column, whichever it is written as."""
     dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
     if not any(d.how is How.ABSENT for d in dimensions):
         return v.node

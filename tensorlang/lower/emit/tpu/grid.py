@@ -1,4 +1,4 @@
-"""What the code of a kernel for TPUs calls its axes and arrays, and the grid that goes over its tiles."""
+"""The names of axes and arrays in the code of a kernel for TPUs, and the grid that goes over its tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ RESERVED = frozenset(
 
 @dataclass
 class TpuNaming:
-    """Names: of arrays and sizes, as given, and of lengths of tiles, how many there are, and where one starts.
+    """Names: of arrays and sizes, as given; and along axes, of the length of tiles, their count, the number of a tile
+    and where it starts.
 
     `places` are of the axes that are numbers. `integers` has the names of all that are numbers.
     """
@@ -75,7 +76,7 @@ class TpuNaming:
 
 
 class Grid:
-    """The axes of the grid in order, those of outputs first; None is the table's, if tiles are ruled out."""
+    """The axes of the grid in order, those of outputs first; None stands for the table's, if tiles are ruled out."""
 
     def __init__(self, naming: TpuNaming) -> None:
         self._naming = naming
@@ -90,7 +91,7 @@ class Grid:
 
     @property
     def counts(self) -> list[Node]:
-        """How long the grid is along each axis; of tiles that data decide, as many as there are."""
+        """The length of the grid along each axis; where data decide which tiles are visited, their number."""
         steps = Name("count") if self._tiles is not None and self._tiles.data else Length(Name("steps"), 1)
         return [steps if a is None else self._naming.count(a) for a in self.order]
 
@@ -155,7 +156,7 @@ class Grid:
                 block.assign(naming.starts[axis.index], Infix(number, "*", Name(naming.blocks[axis.index])))
 
     def conditions(self) -> Conditions:
-        """When what is done."""
+        """The conditions under which the parts of a step run."""
         tiles = self._tiles
         if self.listed:
             full = None if tiles is not None and tiles.part is TRUE else _flags(12, 12)
@@ -176,7 +177,8 @@ ALWAYS = Name("True")
 
 @dataclass(frozen=True)
 class Conditions:
-    """When an output's first and last tile is, and a tile that needs no masks, and one that does; None is never."""
+    """Whether this is an output's first tile, or its last one, one that needs no masks, or one that does; None is
+    never."""
 
     first: Node
     last: Node
@@ -185,7 +187,7 @@ class Conditions:
 
 
 def _flags(among: int, bits: int) -> Node:
-    """Whether of the flags `among` some, these are set."""
+    """Whether, of the flags in `among`, exactly those in `bits` are set."""
     return Infix(Infix(Name("flags"), "&", integer(among)), "==", integer(bits))
 
 

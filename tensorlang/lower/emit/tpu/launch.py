@@ -1,9 +1,9 @@
 """Kernels as Pallas code for TPUs.
 
-The grid goes over the tiles of PARALLEL axes, then over those of REDUCED ones, in order; where tiles are ruled out it
-goes over a table of those that are visited, which is fetched before (`PrefetchScalarGridSpec`) and read by the index
-maps. Blocks are fetched ahead by Pallas. What is accumulated stays in VMEM, in float32, until an output's last tile.
-Arrays are filled up with zeros to whole tiles; of the results, what is beyond their ends is not written.
+The grid goes over the tiles of PARALLEL axes, then over those of REDUCED ones, in order. Where tiles are ruled out, it
+goes over a table of the others, which is prefetched (`PrefetchScalarGridSpec`) and read by the index maps. Pallas
+fetches blocks ahead. Accumulators stay in VMEM, in float32, until an output's last tile. Arrays are padded with zeros
+to whole tiles; results are not written beyond their ends.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ class TpuKernel:
 
 
 def given(naming: TpuNaming, x: Operand, node: Node, over_time: bool = False) -> Node:
-    """An array with the dimensions that it lacks, filled up to whole tiles. Single numbers are float32.
+    """An array with its absent dimensions added, filled up to whole tiles. Single numbers are float32.
 
-    It has a first dimension more if it is `over_time`, of which nothing is lacking.
+    It has one more dimension in front if it is `over_time`, and that is complete.
     """
     lacks = [d.how is How.ABSENT for d in x.dimensions]
     time = [ALL] if over_time else []
@@ -171,8 +171,7 @@ def check_lengths(operands: Iterable[Operand]) -> None:
 
 
 def without_absent(x: Operand, k: int, over_time: bool = False) -> Node:
-    """The k-th array that was made, without dimensions that it does not have; the first one is the time if it is
-    `over_time`."""
+    """The k-th array that was made, without its absent dimensions; the first one is the time if it is `over_time`."""
     made = Item(Name("made"), k)
     if not any(d.how is How.ABSENT for d in x.dimensions):
         return made

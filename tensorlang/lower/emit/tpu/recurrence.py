@@ -1,8 +1,9 @@
 """Recurrences as Pallas code for TPUs.
 
-The last dimension of the grid is the time, in blocks of several steps, which are a loop. The states, and what a step
-reads of its own results at other places, are in scratch memory (VMEM; single numbers in SMEM). Arrays that are the
-same at all times are fetched once, slices of sequences and what is stored of each step in blocks, by Pallas.
+The last dimension of the grid is the time, in blocks of several steps, which are a loop. The states, and results of a
+step that it reads itself at other places, are in scratch memory (VMEM; single numbers in SMEM). Arrays that are the
+same at all times are fetched once; slices of sequences, and what is stored of each step, come and go in blocks, by
+Pallas.
 
     def kernel(A_ref, x_ref, first_ref, each_ref, last_ref, state_ref):
         at the first block: state := first
@@ -64,13 +65,13 @@ _LONGEST = 100
 _SINGLE = Name("jnp.float32")
 
 Stored = tuple[int, str]
-"""The number of a state, and whether what is stored is what it is before a step ("prescan") or after it ("scan")."""
+"""The number of a state, and whether it is stored as before a step ("prescan") or as after it ("scan")."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """An array in scratch memory: how it lies, its reference, and along each axis how many places more there are before
-    and after it, which hold 0."""
+    """An array in scratch memory: how it lies, its reference, and how many zeros pad it before and after along each
+    axis."""
 
     operand: Operand
     name: str
@@ -79,7 +80,7 @@ class Held:
 
 class TpuRecurrence:
     """The function that runs a recurrence: `definition` has it under `name`, for `arguments`, the sizes, the dtype,
-    whether it is interpreted, and what is called where it takes more memory than there is.
+    whether it is interpreted, and the function that is called instead where it takes more memory than there is.
 
     It gives the last values of the states `carried`, and for each of `stores` an array over the time.
     """
@@ -206,11 +207,11 @@ class TpuRecurrence:
         return tuple_of(self._naming.length(d) for d in x.dimensions if d.how is not How.NUMBER)
 
     def _block(self, x: Operand) -> Node:
-        """The shape of what is fetched at once."""
+        """The shape of a block that is fetched at once."""
         return tuple_of(integer(1) if d.how is How.NUMBER else self._naming.length(d) for d in x.dimensions)
 
     def _padded(self, x: Held) -> Node:
-        """The shape of what is held."""
+        """The shape of an array in scratch memory, with its padding."""
         return tuple_of(
             Infix(self._naming.length(d), "+", integer(sum(more))) if any(more) else self._naming.length(d)
             for d, more in _along(x)
@@ -280,7 +281,7 @@ class TpuRecurrence:
         block.give(tuple_of([tuple_of(last), tuple_of(each)]))
 
     def _spec(self, x: Operand, over_time: bool = False) -> Node:
-        """Which block of an array is there at which point of the grid."""
+        """Which block of an array is fetched at which point of the grid."""
         if _is_number(x) and not over_time:
             return apply("pl.BlockSpec", memory_space=Name("pltpu.SMEM"))
         numbers: dict[Atom, Node] = {a.index: Name(self._naming.tiles[a.index]) for a in self._step.axes if a.is_tiled}
@@ -390,7 +391,7 @@ class TpuRecurrence:
         return node
 
     def _inner(self, held: Held) -> Subscript:
-        """What is held, without the places more."""
+        """An array in scratch memory, without its padding."""
         if _is_number(held.operand):
             return part_of(held.name, _whole(held.operand))
         index: list[Node] = []
@@ -400,7 +401,7 @@ class TpuRecurrence:
 
 
 class _StepValues(TpuValues):
-    """The values of one step: what is `held` is read there, at any shift; the time is a number."""
+    """The values of one step: arrays that are `held` are read in scratch memory, at any shift; the time is a number."""
 
     def __init__(
         self,
@@ -416,11 +417,11 @@ class _StepValues(TpuValues):
         self._held, self._time, self._now = held, time, Lookup(r.time, ())
 
     def merged(self, found: list[TpuFactor]) -> list[TpuFactor]:
-        """As they are, if they are a matrix and a vector."""
+        """The factors as they are, if they are a matrix and a vector."""
         return found if sorted(len(part.value.axes) for part in found) == [1, 2] else super().merged(found)
 
     def product(self, parts: Sequence[TpuFactor], summed: Axes) -> Value | None:
-        """The product of a matrix and a vector, too: of a row, so that the result is one."""
+        """The product of two matrices, or of a matrix and a vector, which is taken as a row."""
         found = super().product(parts, summed)
         if found is not None or len(parts) != 2 or len(summed) != 1 or any(part.inside for part in parts):
             return found
@@ -432,7 +433,7 @@ class _StepValues(TpuValues):
         return Value(made, (matrix.axes[1 - at],), 1)
 
     def read(self, e: Expr | Related | Lookup) -> Value:
-        """What a block, or what is held, has there; or the time."""
+        """The elements of a block, or of an array that is held; or the time."""
         if e is self._now:
             return Value(self._time)
         x = variable(e) if isinstance(e, Var | Access) else None
@@ -464,7 +465,7 @@ class _StepValues(TpuValues):
 
 
 def _is_number(x: Operand) -> bool:
-    """Whether each is a single number, which is in SMEM."""
+    """Whether it is a single number, which is in SMEM."""
     return all(d.how is How.ABSENT for d in x.dimensions)
 
 
@@ -476,7 +477,7 @@ def _whole(x: Operand) -> list[Node]:
 
 
 def _along(x: Held) -> list[tuple[Dimension, tuple[int, int]]]:
-    """The dimensions in memory, and how many places more there are along each."""
+    """The dimensions in memory, each with its padding."""
     more = iter(x.more)
     found = [(d, (0, 0) if d.how is How.ABSENT else next(more)) for d in x.operand.dimensions]
     return [(d, places_) for d, places_ in found if d.how is not How.NUMBER]

@@ -46,7 +46,7 @@ from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call
 
 LOWEST, HIGHEST = Number(Fraction(-3 * 10**38), True), Number(Fraction(3 * 10**38), True)
-"""What is less, and greater, than any number of a program."""
+"""Numbers that are less, and greater, than any number of a program."""
 _LONG = 60
 
 
@@ -65,15 +65,15 @@ class TpuScope:
 
 @dataclass
 class Flagged:
-    """Where masks are written that border tiles alone need: `none` has lines that say there is none, before a block
-    that is only run for such a tile, with the scope `scope`."""
+    """Where masks that only border tiles need are written: `none` has lines that set them to None, before a block with
+    the scope `scope`, which runs only for such a tile."""
 
     none: Block
     scope: TpuScope
 
 
 class TpuValues:
-    """Writes values. `operands` are the references to blocks of what is read, `shared` the expressions that get names,
+    """Writes values. `operands` are references to the blocks that are read, `shared` the expressions that get names,
     and `wide` the arrays of float32.
     """
 
@@ -102,7 +102,7 @@ class TpuValues:
         return scope.memo[e]
 
     def named(self, v: Value, scope: TpuScope, wanted: str = "t") -> Value:
-        """`v` as a name."""
+        """`v` under a name."""
         name = self._naming.names.fresh_local(wanted)
         scope.block.assign(name, v.node)
         return Value(Name(name), v.axes, weak=v.weak)
@@ -127,7 +127,7 @@ class TpuValues:
         return replace(v, node=_wide(v.node))
 
     def read(self, e: Expr | Related | Lookup) -> Value:
-        """What a block holds, as it is stored."""
+        """The elements of a block, as they are stored."""
         key: object = (variable(e), tuple(places(e))) if isinstance(e, Var | Access) else e
         found, name = self._operands[key]
         index: list[Node] = []
@@ -187,7 +187,7 @@ class TpuValues:
         return scope.memo[key]
 
     def reduced(self, r: Reduction, scope: TpuScope) -> Deep[Value]:
-        """The sum or extremum of a tile over the axes of `r`, of those it has."""
+        """The sum or extremum of a tile over those axes of `r` that it has."""
         summed = tuple(i for i in r.indices if not self._is_number(i))
         inner = [p for p in conjuncts(r.pred) if not over(p).isdisjoint(summed)]
         outer = conjunction(p for p in conjuncts(r.pred) if over(p).isdisjoint(summed))
@@ -223,7 +223,7 @@ class TpuValues:
         return Value(apply("_kept", aligned(mask, axes).node, aligned(v, axes).node), axes, 1 + v.depth)
 
     def _along(self, what: str, v: Value, summed: Axes) -> Value:
-        """A sum or extremum along axes that `v` has, or is the same along."""
+        """A sum or extremum of `v` along these axes, some of which it may lack."""
         before = v.axes
         at = [integer(before.index(i)) for i in summed if i in before]
         rest = tuple(i for i in v.axes if i not in summed)
@@ -237,8 +237,8 @@ class TpuValues:
     def _factors(
         self, factors: Sequence[Expr], inner: Sequence[Predicate], chosen: Sequence[Value], scope: TpuScope
     ) -> Deep[list[TpuFactor]]:
-        """The factors of a sum, those multiplied that fit into others, masked where `inner` says so; if values choose,
-        too, what is `inside`."""
+        """The factors of a sum: those whose axes another one has are multiplied with that, and masked by `inner`. Under
+        masks of values, `chosen`, all masks become conditions `inside`."""
         found: list[TpuFactor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
@@ -268,7 +268,7 @@ class TpuValues:
         return found
 
     def merged(self, found: list[TpuFactor]) -> list[TpuFactor]:
-        """Factors whose axes are among another's multiplied with it, rather with one that is computed."""
+        """The factors, with each whose axes are among another's multiplied with that, preferably a computed one."""
         found = sorted(found, key=lambda part: len(part.value.axes))
         k = 0
         while k < len(found):
@@ -287,7 +287,7 @@ class TpuValues:
         return tuple(i for i in self.order if i in over(p) and not self._is_number(i))
 
     def kept(self, p: Predicate, v: Value, scope: TpuScope, sign: int = 0) -> Value:
-        """`v` where `p` holds; elsewhere 0, or for `sign` 1 and -1 what is less or greater than any number."""
+        """`v` where `p` holds; elsewhere 0, or for `sign` 1 and -1 a value less or greater than any number."""
         if p is TRUE:
             return v
         otherwise = {0: [], 1: [LOWEST], -1: [HIGHEST]}[sign]
@@ -313,8 +313,8 @@ class TpuValues:
 
 @dataclass(frozen=True)
 class TpuFactor:
-    """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed; and where it counts, if
-    values choose that."""
+    """A factor of a sum: a tile as it is stored, in its own precision, or a computed one. It counts where `inside`
+    holds, or everywhere if that is None."""
 
     value: Value
     stored: bool
@@ -322,7 +322,7 @@ class TpuFactor:
 
     @property
     def number(self) -> Value:
-        """In float32."""
+        """The factor in float32."""
         return replace(self.value, node=_wide(self.value.node)) if self.stored else self.value
 
     def meets(self, other: TpuFactor, summed: Axes) -> bool:
@@ -343,7 +343,7 @@ def _dot(a: TpuFactor, b: TpuFactor, summed: Index, order: Axes) -> Value:
 
 
 def _wide(node: Node) -> Node:
-    """In float32."""
+    """The value in float32."""
     return Call(Attribute(node, "astype"), (Name("jnp.float32"),))
 
 

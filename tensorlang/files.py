@@ -37,7 +37,7 @@ _DAMAGE: tuple[type[Exception], ...] = (
 
 
 def split_name(where: str) -> tuple[str, str | None]:
-    """`FILE:NAME` as its two parts; no name if a file is called `where` as a whole, or nothing like a name follows."""
+    """`FILE:NAME` as its two parts; the name is None if `where` is an existing file, or no name ends it."""
     path, colon, name = where.rpartition(":")
     if colon and path and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and not os.path.exists(where):
         return path, name
@@ -138,7 +138,7 @@ def write_arrays(path: str, arrays: Arrays) -> None:
 
 
 def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:
-    """The arguments of `f`, by name, put together from the arrays that `path` held. Other arrays are ignored.
+    """The arguments of `f`, by name, assembled from the arrays that `path` held. Other arrays are ignored.
 
     Raises `ArgumentError` if one is missing.
     """

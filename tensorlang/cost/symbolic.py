@@ -1,4 +1,4 @@
-"""Figure 6 for all sizes: what a program costs as a piecewise quasi-polynomial in its sizes."""
+"""Figure 6 for all sizes: the cost of a program as a piecewise quasi-polynomial in its sizes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tensorlang.sets.isl import counts_everything, implies
 from tensorlang.shown import Shown
 
 _INSTALL = "pip install 'tensorlang[symbolic]', then pip install --force-reinstall --no-deps islpy-barvinok"
-"""The second command, since the two packages have the same files and pip may have put islpy's own in place last."""
+"""The second command is needed since both packages have the same files, and pip may have installed islpy's last."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

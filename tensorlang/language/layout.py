@@ -18,8 +18,8 @@ _DEEPEST = 40
 _UNSEEN = re.compile(
     r"_\{[^{}]*\}(?=\^)|\\(?:left|right|limits|math[a-z]+|substack|Big[lr])(?![a-zA-Z])|(?<=\\)[a-zA-Z]+|[{}^]"
 )
-"""The parts of TeX that take no space: subscripts below superscripts, braces, some commands, and all of the others
-except one letter."""
+"""The parts of TeX that take no space: subscripts below superscripts, braces, some commands, and all except one
+character of the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What becomes of a JAX function: its regions, what stays JAX and why, and what the gradients cost, line by line."""
+"""A report on a JAX function: its regions, the parts that stay JAX and why, and the gradients' costs, line by line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tensorlang.shown import Shown
 
 @dataclass(frozen=True)
 class Row:
-    """One part of the function: its lines, what it becomes, why, and the operations of both gradients.
+    """One part of the function: its lines, its fate and the reason, and the operations of both gradients.
 
-    Those of the derived one are 0 if it was known without them that JAX's is as cheap.
-    `smaller` are these operations at smaller sizes, where sizes have names.
+    Those of the derived gradient are 0 if JAX's was known to be as cheap without counting them. `smaller` has these
+    operations at smaller sizes, if sizes have names.
     """
 
     lines: tuple[PythonLine, ...]
@@ -91,9 +91,10 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
     """The way in which `tl.jax.grad` differentiates `fun` at arguments as in `specs`: arrays, shapes, or texts that
     name sizes.
 
-    Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
-    lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap. Sizes with names are
-    counted as two numbers in turn, the linter's; shown is what is done at the larger one.
+    The arguments `argnums` are differentiated, by default all that hold floats. Each part is derived, or stays JAX: for
+    lack of a rule, because it has the user's own derivative, or because JAX's gradient is as cheap. Operations are
+    counted with two numbers in turn, those of the linter, for all named sizes; the report shows the program at the
+    larger one.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)
@@ -110,7 +111,7 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
 
 
 def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
-    """`larger`, with the operations of `smaller`, if both have the same parts."""
+    """`larger`, with the operations of `smaller` added if both have the same parts."""
     if [row.lines for row in smaller.rows] != [row.lines for row in larger.rows]:
         return larger
     pairs = zip(larger.rows, smaller.rows, strict=True)
@@ -118,7 +119,7 @@ def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
 
 
 def explanation(name: str, found: Plan) -> Explanation:
-    """What a plan does."""
+    """The explanation of a plan."""
     rows: list[Row] = []
     programs: list[Any] = []
     assumptions: dict[str, None] = {}

@@ -141,7 +141,7 @@ def _kind(name: str) -> Any:
 
 
 def _form(name: str, parameters: list[inspect.Parameter]) -> str:
-    """How `name` is called."""
+    """A hint on how to call `name`."""
     if name.removeprefix("tl.") in _BINDERS:
         condition = "i == 2 * j" if name == "tl.exists" else "x[i]"
         return f"the size comes first, then a function of the index: {name}(n, lambda i: {condition})"

@@ -33,7 +33,7 @@ _DAMAGE: tuple[type[Exception], ...] = (
     *(OSError, ValueError, EOFError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
-"""What reading a broken or forged archive has been seen to raise; RuntimeError is an encrypted one."""
+"""Exceptions that reading broken or forged archives has been seen to raise; RuntimeError is for encrypted ones."""
 
 
 def split_name(where: str) -> tuple[str, str | None]:
@@ -168,7 +168,7 @@ def flat(value: Any, name: str) -> Arrays:
 
 
 def component(name: str, path: tuple[int, ...]) -> str:
-    """What the component at `path` of the pair `name` is called in a file."""
+    """The name, in a file, of the component at `path` of the pair `name`."""
     return ".".join([name, *map(str, path)])
 
 

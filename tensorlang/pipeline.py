@@ -1,4 +1,4 @@
-"""The passes, composed into what a user calls; each is a function from programs to programs.
+"""The functions that users call, composed of passes; each is a function from programs to programs.
 
 Function -> let_lift -> eliminate_pairs -> push_out_gen -> to_ssa -> tidy      section 5
          -> adjoint_steps or total_derivative                                  section 6

@@ -73,7 +73,7 @@ class Code(Named, Shown):
 
 
 class Table(Shown):
-    """What is shown as a table: `rows` of plain text, of which the first cell is code, and notes under it."""
+    """A value that is shown as a table: `rows` of plain text, whose first cells are code, and notes below."""
 
     HEADER: tuple[str, ...]
     notes: tuple[str, ...]

@@ -135,9 +135,9 @@ class Certificate(Shown):
 
     @cached_property
     def transports(self) -> dict[str, list[Any]]:
-        """The steps that show the checker that some costs are at most others. They are about charges as the checker
-        reads them, so the checker's own search finds them; it is imported by its name in the repository or in a wheel.
-        Empty if there is no checker.
+        """The steps by which the checker is shown that costs are no more than others. They speak of charges as the
+        checker reads them, so its search is asked, by the name that it has in the repository or in a wheel; where
+        neither is there, there are none.
         """
         for checker in _CHECKERS:
             try:

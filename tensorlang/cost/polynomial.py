@@ -54,7 +54,7 @@ class Polynomial:
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
-        """Those that occur in it."""
+        """The unknowns that occur in it."""
         return tuple(dict.fromkeys(x for monomial in self.terms for x in monomial))
 
     @property

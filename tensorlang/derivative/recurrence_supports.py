@@ -59,7 +59,7 @@ class External:
 def active_states(
     loop: Loop, is_active: Callable[[Statement], bool], reached: Callable[..., set[Statement]]
 ) -> list[int]:
-    """The states that depend on what is differentiated; `reached` is `total.active`."""
+    """The states that depend on differentiated values; `reached` is `total.active`."""
     s = step_ssa(loop.step)
     step = loop.step
     frees = [v for v, x in zip(step.frees, loop.frees, strict=True) if is_active(x)]

@@ -107,7 +107,7 @@ def _aligned(rows: str) -> str:
 
 
 class Names:
-    """What each statement of a derivation is called."""
+    """The names of the statements of a derivation."""
 
     def __init__(self, derivation: Derivation, style: Style = STYLES["text"]) -> None:
         self.style = style

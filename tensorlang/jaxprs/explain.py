@@ -91,10 +91,9 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
     """The way in which `tl.jax.grad` differentiates `fun` at arguments as in `specs`: arrays, shapes, or texts that
     name sizes.
 
-    The arguments `argnums` are differentiated, by default all that hold floats. Each part is derived, or stays JAX: for
-    lack of a rule, because it has the user's own derivative, or because JAX's gradient is as cheap. Operations are
-    counted with two numbers in turn, those of the linter, for all named sizes; the report shows the program at the
-    larger one.
+    Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
+    lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap. Sizes with names are
+    counted as two numbers in turn, the linter's; shown is what is done at the larger one.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)

@@ -78,7 +78,7 @@ class Function(Named, Shown):
 
     @cached_property
     def census(self) -> Census:
-        """The census of its body, found once for all passes that ask whether there is anything to do."""
+        """The kinds of expressions in its body, found once for all passes that ask whether there is anything to do."""
         return census(self.body)
 
     @property

@@ -223,7 +223,7 @@ class Extremum(Node):
 
     @property
     def word(self) -> str:
-        """What it is called."""
+        """Its keyword."""
         return "max" if self.sign > 0 else "min"
 
 
@@ -247,7 +247,7 @@ class Choice(Node):
 
     @property
     def word(self) -> str:
-        """What it is called."""
+        """Its keyword."""
         return "argmax" if self.sign > 0 else "argmin"
 
 

@@ -52,7 +52,7 @@ class Array(Shown):
     size: Affine
     element: Type
     parts: int = field(init=False)
-    """Those of its elements."""
+    """The number of parts of its elements."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _parts(self.element))

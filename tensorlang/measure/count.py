@@ -69,12 +69,12 @@ _FREE_CALLS = {'"TopK"', '"AllocateBuffer"', '"SliceToDynamic"', '"PadToStatic"'
 
 @dataclass(frozen=True)
 class Count:
-    """What one run does: operations; bytes that its instructions read and write; bytes of memory that it holds.
+    """The work of one run: operations, bytes that its instructions read and write, and bytes of memory that it holds.
 
-    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts, `copied` the numbers that
-    are copied as they are, as the state of a loop that a step both reads and writes. `traffic` is the memory that the
-    instructions outside of fusions read and write, caches left out of account. `temporaries`, `inputs` and `outputs`
-    are bytes of memory, the temporaries those held at once.
+    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts, and `copied` the numbers
+    that are copied unchanged, such as the state of a loop that a step both reads and writes. `traffic` is the memory
+    that instructions outside of fusions read and write, ignoring caches. `temporaries`, `inputs` and `outputs` are
+    bytes of memory, with the temporaries held at once.
     """
 
     arithmetic: int = 0
@@ -93,7 +93,7 @@ class Count:
 
 
 def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
-    """What `fn` does when it is compiled for these arguments, of which arrays may be given as `jax.ShapeDtypeStruct`s.
+    """The work of `fn` when it is compiled for these arguments; arrays may be given as `jax.ShapeDtypeStruct`s.
 
     Arguments that JAX can't trace, such as sparse matrices, are given to `fn` as they are. Raises `CountError` for a
     program with an instruction, or a loop, whose operations can't be told.
@@ -111,7 +111,7 @@ def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
 
 
 def count_compiled(compiled: jax.stages.Compiled) -> Count:
-    """What an ahead-of-time compiled program does: `jax.jit(fn).lower(...).compile()`. Raises `CountError`."""
+    """The work of an ahead-of-time compiled program: `jax.jit(fn).lower(...).compile()`. Raises `CountError`."""
     work = _Counter(read_module(compiled.as_text() or "")).entry()
     memory: Any = compiled.memory_analysis()
     return Count(

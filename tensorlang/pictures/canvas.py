@@ -99,7 +99,7 @@ def head(ax: Axes, title: str, note: str = "") -> None:
 
 
 def described(ax: Axes, words: str) -> None:
-    """Say what is to be seen in `ax`, for those who do not see it."""
+    """Describe what `ax` shows, for people who can't see it."""
     ax.set_label(" ".join(words.split()))
 
 

@@ -113,8 +113,8 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 
 
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
-    """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
-    supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    """`s` without copies, zeros and terms that cancel, with statements narrowed to what is read and stored on their
+    supports, and sums of products factorised and ordered by cost: at `sizes`, or for all sizes."""
     d = apart(s)
     if d.loops:
 

@@ -160,14 +160,14 @@ def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Pr
 
 
 def places_read(x: Statement) -> list[tuple[Statement, Predicate]]:
-    """What `x` reads of each operand."""
+    """The operands of `x`, each with the condition where it is read."""
     return _reads(x, TRUE, {})
 
 
 def _reads(
     x: Statement, where: Predicate, defined: Mapping[IndexArray, Selection]
 ) -> list[tuple[Statement, Predicate]]:
-    """What `x` reads of each operand if it is read where `where` holds."""
+    """The operands of `x`, each with the condition where it is read, if `x` is read where `where` holds."""
     match x:
         case Input() | Constant():
             return []

@@ -28,7 +28,7 @@ Tree = int | tuple["Tree", "Tree"]
 """A factor, or two parts that are multiplied."""
 
 Way = tuple[Polynomial, Tree]
-"""What a way costs, and the way."""
+"""The cost of a way, and the way."""
 
 MOST_FACTORS = 6
 _MOST_UNDER_CONDITIONS = 4  # there each product of some of the factors takes questions about sets
@@ -55,7 +55,7 @@ def ways(x: Pattern, given: tuple[tuple[Size, int], ...]) -> tuple[Way, ...]:
 
 @cached
 def written_cost(x: Pattern) -> Polynomial:
-    """What `x` costs as it is written: 2N - G, or N - G for one factor."""
+    """The cost of `x` as it is written: 2N - G, or N - G for one factor."""
     return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))
 
 
@@ -133,7 +133,7 @@ class Plans:
         return points(dict(zip(numbered, ranges.values(), strict=True)), renamed(p, tuple(ranges), numbered))
 
     def cost(self, tree: Tree) -> Polynomial:
-        """What it costs to compute the summation so."""
+        """The cost of computing the summation in this way."""
         spent: list[Polynomial] = []
         part = self._visit(tree, lambda inside, kept, factors: spent.append(self._step(inside, kept, factors)))
         if not self._is_whole(part):

@@ -46,7 +46,7 @@ class Product:
 
     @property
     def ranges(self) -> Ranges:
-        """Those of all indices."""
+        """The ranges of all indices."""
         return {**self.own, **self.loops}
 
     def equalities(self, last: Collection[Index] = ()) -> Equalities:

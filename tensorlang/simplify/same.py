@@ -69,7 +69,7 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Form:
-    """What a statement computes, of which elements of its operands, and where: where `pred` holds."""
+    """The computation of a statement: the elements that are its operands, and the condition `pred` where it is done."""
 
     statement: Statement
     own: Ranges

@@ -158,7 +158,7 @@ class BindingReader(CallReader):
         return self.piece(e, token.start)
 
     def _until(self, names: list[Token], states: list[Var]) -> Deep[Predicate]:
-        """`until c`, after which the states stay the same. `c` must not mention the time, which goes on."""
+        """`until c`, from which on the states stay the same. The time, which goes on, is not in scope in `c`."""
         self.advance()
         bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         found: Predicate = yield from call(self.predicate())

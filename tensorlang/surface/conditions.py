@@ -419,7 +419,7 @@ class ConditionReader(Reader):
         )
 
     def _value_hint(self, token: Token, named: Var) -> str | None:
-        """What was probably meant by a value where an index is wanted."""
+        """A hint at what was probably meant by a value where an index is wanted."""
         position = self.tokens.index(token)
         opened: list[int] = []
         for k, other in enumerate(self.tokens[:position]):

@@ -12,7 +12,7 @@ from tensorlang.surface.lex import INTEGER_DIGITS, RESERVED, Token, hint_for, to
 from tensorlang.surface.mistakes import hint_at
 
 Named = Var | Index | Size | Relation | IndexArray
-"""What a name can stand for."""
+"""An object to which a name can be bound."""
 
 _KINDS: dict[type, str] = {
     Var: "a variable",
@@ -83,11 +83,11 @@ class Reader:
         return Span(self.text, start, self.last_end() if end is None else end, self.source)
 
     def place(self, token: Token) -> Span:
-        """Where `token` stands."""
+        """The place of `token`."""
         return Span(self.text, token.start, max(token.end, token.start + 1), self.source)
 
     def last_end(self) -> int:
-        """Where the last token that was read ends."""
+        """The end of the last token that was read."""
         return self.tokens[max(0, self.position - 1)].end
 
     def integer(self) -> int:
@@ -156,7 +156,7 @@ class Reader:
         raise TypeMismatch(message, self.place(token), hint)
 
     def meant(self, token: Token) -> str | None:
-        """What was probably meant by `token`, which was read before the current one."""
+        """A hint at what was probably meant by `token`, which was read before the current one."""
         return hint_at(self.text, self.tokens, self.tokens.index(token), unknown=True)
 
     def suggestion(self, name: str, *kinds: type) -> str | None:

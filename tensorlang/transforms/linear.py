@@ -68,12 +68,12 @@ class Program:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return self.function.name
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return self.function.params
 
     @property
@@ -107,7 +107,7 @@ class Linear:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return self.names[0]
 
     @property
@@ -124,7 +124,7 @@ class Linear:
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return (*self.known, *self.inputs)
 
     @property

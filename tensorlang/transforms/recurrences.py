@@ -34,12 +34,12 @@ class Rates:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return f"{self.of.name}_derivative"
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return (*self.of.params, *self.differentials)
 
     @property

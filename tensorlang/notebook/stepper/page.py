@@ -75,7 +75,8 @@ def _chosen(view: View, most: int) -> list[int]:
 
 
 def _section(view: View, wanted: Sequence[int], budget: int | None) -> str:
-    """The view: as many of the `wanted` steps as allowed as folds, the others compressed. A page has no budget."""
+    """The view: the `wanted` steps as folds as far as the budget allows, the others compressed. A page has no
+    budget."""
     last = len(view.derivation.steps) + 1
     readable: dict[int, str] = {}
     for k in wanted[:_READ_THROUGH]:

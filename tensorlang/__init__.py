@@ -14,19 +14,19 @@ The layout follows the paper that it implements, and imports go one way only:
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     declared/     whole functions of arrays whose adjoints users declare
-    sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
-    certificate/  that an adjoint is cheap, for all sizes and shown to others
+    sparse/       Jacobians and Hessians stored as they are sparse, and formats for sparse matrices
+    certificate/  proofs that an adjoint is cheap at all sizes, which others can check
     jaxprs/       programs from JAX functions
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
     jax           JAX's derivatives for JAX's functions, derived where that is cheaper
     fn, passes    scalar functions, and the steps from a program to another, by name
-    lib           the standard library; entrances: what is said of wrong calls of the public functions
+    lib           the standard library; entrances: the errors that wrong calls of public functions raise
 
-Nothing of it is imported before it is used, and JAX not before something is lowered or run.
+Each module is imported when it is first used, and JAX when something is lowered or run.
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
-`tensorlang.derivative.adjoint`, which is what all the rest is for.
+`tensorlang.derivative.adjoint`, which everything else serves.
 """
 
 from importlib import import_module
@@ -134,13 +134,13 @@ _HOMES = {
     "sparse.layouts": "hessian jacobian",
     "transforms.to_jax": "to_jax",
 }
-"""The public names by the modules that they are from."""
+"""The public names, by the modules that define them."""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
 _SHADOWING = ("max", "min", "sum")
-"""Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
+"""Public names that a star import leaves out, since they would shadow builtins: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
     "AdjointError",
@@ -213,7 +213,7 @@ __all__ = [  # noqa: PLE0604
 
 
 class _Package(ModuleType):
-    """The package, where `cost` is the function, though there is a module of that name, which sets itself here."""
+    """The package. `cost` stays the function in it, although importing the module of that name would set it here."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _GUARDED and isinstance(value, ModuleType):

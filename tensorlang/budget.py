@@ -1,8 +1,8 @@
 """Work is counted, so that no program, however short, takes more time or memory than it may.
 
-What takes time says so with `spend`, in steps of about a microsecond: each call in a recursive pass, each value that is
-made, the terms of polynomials, questions about integer sets by what they took. Every public stage is `limited`: it may
-take a number of steps that is large for any program, and grows with the program's size. `limits` sets other bounds.
+Code that takes time reports it with `spend`, in steps of about a microsecond: for each call in a recursive pass, each
+value made, the terms of polynomials, and questions about integer sets by the time that they took. Every public stage is
+`limited` to a number of steps that is large for any program and grows with its size. `limits` sets other bounds.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 STEPS = 100_000_000
-"""The steps that any stage may take: half a minute or so."""
+"""The steps that any stage may take: about half a minute."""
 STEPS_OF_A_NODE = 10_000
-"""The further steps for each node, or each few characters, of a program: some fifty times what one takes."""
+"""The additional steps for each node, or each character, of a program: some fifty times what one takes."""
 MEMORY = 4 << 30
 """The bytes by which the process may grow during a stage."""
 
 _PORTION = 1 << 16
 _COLLECTED = 100_000
-"""New objects between two looks for garbage, during a stage."""
+"""New objects between two garbage collections during a stage."""
 
 
 class _Account:
-    """What is left of the work of a stage; it is dealt out in portions, and the clock looked at between them."""
+    """The work that a stage may still do. It is dealt out in portions; time and memory are checked between them."""
 
     steps: float
     left: int
@@ -87,7 +87,7 @@ _current: ContextVar[_Account | None] = ContextVar("current", default=None)
 
 
 def spend(steps: int, what: str) -> None:
-    """Take `steps` of work, on `what`. Raises `LimitError` if the stage that is at work has no more."""
+    """Take `steps` of work, on `what`. Raises `LimitError` if the running stage has fewer left."""
     account = _current.get()
     if account is not None:
         account.left -= steps
@@ -129,7 +129,7 @@ def limits(steps: int | None = None, seconds: float | None = None, memory: int =
 
 
 def limited(stage: Callable[P, T]) -> Callable[P, T]:
-    """`stage`, a function of a program, or of a text, within default limits unless there are limits already."""
+    """`stage`, a function of a program or a text, run within the default limits unless limits are already in force."""
 
     @wraps(stage)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -149,9 +149,9 @@ def limited(stage: Callable[P, T]) -> Callable[P, T]:
 
 
 class _FewCollections(ContextDecorator):
-    """A context in which Python seldom looks for garbage in circles, of which there is little: what is made here stays,
-    and was gone through again and again. Threads may be in it at once: the last that leaves sets the threshold that the
-    first has found."""
+    """A context in which Python seldom collects cyclic garbage: there is little of it, and each collection goes through
+    the many objects that stay. Several threads may be in it at once; the last to leave restores the threshold that the
+    first one found."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,4 +1,4 @@
-"""What `tensorlang check` finds out of a definition: what its adjoint costs, at given sizes, for all, and compiled."""
+"""What `tensorlang check` finds out about a definition: its adjoint's cost at given sizes, at all sizes, compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Charge:
-    """What a program and its adjoint cost at some sizes, and of how many numbers the program's result consists."""
+    """The costs of a program and its adjoint at some sizes, and the number of numbers in the program's result."""
 
     program: int
     adjoint: int
@@ -34,7 +34,7 @@ class Charge:
     sizes: dict[str, int]
 
     def exceeds(self, bound: float) -> bool:
-        """Whether the adjoint costs more than `bound` times the program and one more for each number of the result."""
+        """Whether the adjoint costs more than `bound` times the program plus one for each number of the result."""
         return self.adjoint > Fraction(bound) * self.program + self.results
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Machine:
 
     @property
     def factor(self) -> float | None:
-        """Operations of the compiled program by those of the model; None where the model counts none."""
+        """The operations of the compiled program divided by those of the model; None where the model counts none."""
         return self.compiled.operations / self.model if self.model else None
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found out of one definition; what was not asked for is None."""
+    """What was found out about one definition; None for each check that was not asked for."""
 
     function: Function
     charge: Charge | None = None
@@ -114,7 +114,7 @@ class Checked:
 
 
 def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mapping[str, Any]) -> Charge:
-    """The costs of `f` and its adjoint `derived`, where `sizes` may name sizes that `f` has not."""
+    """The costs of `f` and its adjoint `derived`; `sizes` may name sizes that `f` doesn't have."""
     given = {**data, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
     values: dict[Atom, int] = dict(size_values(f, **given).sizes.items())
     results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
@@ -124,7 +124,7 @@ def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mappi
 
 
 def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str, Any]) -> dict[str, Machine | str]:
-    """The program and its adjoint as XLA compiles them at these sizes; or why one can't be counted."""
+    """The program and its adjoint as XLA compiles them at these sizes, or the reason why one can't be counted."""
     from tensorlang.lower import lower
     from tensorlang.measure.count import count
 
@@ -155,7 +155,7 @@ def _argument(p: Parameter, values: Mapping[Atom, int], data: Mapping[str, Any])
 
 
 def _unread(f: Function, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes that no parameter's type tells."""
+    """The sizes that occur in no parameter's type."""
     told = {s.name for p in f.params for a in sizes_of(p) for s in a.sizes}
     return {name: n for name, n in sizes.items() if name not in told}
 

@@ -1,4 +1,4 @@
-"""What the commands of `tensorlang` have in common: their options, how programs are read, and results printed."""
+"""What the commands of `tensorlang` share: options, reading programs, and printing results."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Answers that are kept on disk, so that a later process need not work them out again.
+"""Answers that are kept on disk, so that later processes need not compute them again.
 
-An entry is a file that holds its whole question and the answer, under a name that is a digest of the question. The
-question has all that the answer depends on: `versions` beside what the caller puts into it. It is compared when the
-entry is read, so a wrong answer is never given; an entry that is damaged is ignored, and written anew.
+An entry is a file that holds the whole question and the answer; its name is a digest of the question. The question
+includes everything that the answer depends on: `versions`, and what the caller adds. Reading an entry compares the
+question, so a wrong answer is never given; a damaged entry is ignored and written anew.
 
-Entries become programs and code, so whoever can write them could run code as this user. They are in a directory of the
-user's own that nobody else may write to, or they are not used. They are written to a file of their own first, which is
-then given its name: other processes see all of an entry or nothing. The oldest go when there are too many.
+Entries become programs and code, so whoever can write them could run code as this user. They are only used from a
+directory that belongs to the user and that nobody else may write to. An entry is written to a temporary file, which is
+then renamed: other processes see all of it or nothing. The oldest are removed when there are too many.
 
     TENSORLANG_CACHE      a directory in place of the user's cache directory, or `off`
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import get_ident
 
 VARIABLE = "TENSORLANG_CACHE"
-"""The environment variable that says where entries are, if not in the user's cache directory, or `off`."""
+"""The environment variable that names a directory for entries instead of the user's cache directory, or is `off`."""
 
 MOST = 256 * 2**20
 """All entries together take at most this many bytes."""
@@ -55,7 +55,7 @@ def place() -> Path | None:
 
 
 def directory() -> Path | None:
-    """As `place`, and None, too, if entries there can't be trusted: if others may write to it."""
+    """The same as `place`, but None also if the entries can't be trusted, since others may write there."""
     where = place()
     if where is None:
         return None
@@ -69,13 +69,13 @@ def directory() -> Path | None:
 
 
 def versions() -> tuple[str, ...] | None:
-    """What answers depend on beside programs and options: the package and its files, and the packages that it asks, as
-    they were when this process began to use them. None if that is unknown."""
+    """What answers depend on besides programs and options: the package's version and files, and the versions of the
+    packages that it uses, as they were when this process began to use them. None if that is unknown."""
     return _begun
 
 
 def is_unchanged() -> bool:
-    """Whether the package's files are still those; if not, what is made by now may be of both."""
+    """Whether the package's files are still those of `versions`; if not, an answer may mix old and new code."""
     return _begun is not None and _sources() == _begun[-1]
 
 
@@ -92,7 +92,7 @@ def read(question: bytes) -> bytes | None:
             if not (stat.S_ISREG(found.st_mode) and _is_own(found) and found.st_size <= MOST):
                 return None
             head, body = opened.readline(200), opened.read()
-        os.utime(path)  # what is used is not old
+        os.utime(path)  # entries in use don't count as old
     except OSError:
         return None
     if head != _head(body, question) or not body.startswith(question):
@@ -143,7 +143,7 @@ def usage() -> tuple[int, int]:
 
 
 def _is_own(found: os.stat_result) -> bool:
-    """Whether a file is this user's, and nobody else may write to it; where files have no such owners, it is."""
+    """Whether only this user owns a file and may write to it; true on systems without such owners."""
     return not hasattr(os, "geteuid") or (found.st_uid == os.geteuid() and not found.st_mode & 0o022)
 
 
@@ -170,7 +170,7 @@ def _files(shard: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _prune(shard: Path, most: int) -> None:
-    """Remove the files of a shard that were used least lately, until they take no more than `most` bytes."""
+    """Remove the least recently used files of a shard until the rest take at most `most` bytes."""
     files = list(_files(shard))
     taken = sum(found.st_size for _, found in files)
     if taken <= most:
@@ -184,8 +184,8 @@ def _prune(shard: Path, most: int) -> None:
 
 
 def _sources() -> str | None:
-    """A digest of the sizes and times of the package's files, which a developer may have changed; None if there are
-    none to be seen."""
+    """A digest of the sizes and times of the package's files, which a developer may have changed; None if no files
+    are found."""
     found: list[str] = []
     folders = [str(_PACKAGE)]
     try:
@@ -204,7 +204,7 @@ def _sources() -> str | None:
 
 
 def _installed(package: str) -> str | None:
-    """A digest of what a package says of its version, which imports nothing."""
+    """A digest of a package's version, found without importing the package."""
     found = find_spec(package)
     try:
         return sha256(Path(found.origin or "").with_name("version.py").read_bytes()).hexdigest() if found else None

@@ -1,4 +1,4 @@
-"""The public functions as users call them: wrong calls and errors without a place are told where they were made."""
+"""The public functions as users call them: errors for wrong calls, and errors without a place, get the user's line."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "Function": Function,
     "Axes": type(None),  # of Matplotlib, which has its own words for anything else
 }
-"""The types of parameters that are compared with arguments: of switches at the door, as any value would do for one,
-of others once these have made a call fail."""
+"""The parameter types that arguments are checked against: for switches before the call, since any value would pass
+for a bool; for all others only after the call has failed."""
 
 _LATER = {"Certificate": "tensorlang.certificate"}
-"""The same for types that are imported when they are asked for, by their modules."""
+"""Further such types, with the modules from which they are imported when needed."""
 
 _BINDERS = ("gen", "sum", "max", "min", "argmax", "argmin", "exists")
 
 
 def guard(module: ModuleType, names: Iterable[str]) -> None:
-    """Let those of the module's `names` that are functions say what is wrong with a call, and where it was made."""
+    """Wrap the functions among the module's `names`, so that they say what is wrong with a call and where it was."""
     for name in names:
         what = getattr(module, name)
         if inspect.isfunction(what):
@@ -47,9 +47,9 @@ def guard(module: ModuleType, names: Iterable[str]) -> None:
 
 
 def entrance(f: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
-    """`f`, called `name` in `module`, which refuses calls that it can't take by `ArgumentError`.
+    """`f`, called `name` in `module`; it raises `ArgumentError` for calls that it can't take.
 
-    Where its first parameter is a `Function`, so is the argument. Errors that have no place get the user's line.
+    If its first parameter is a `Function`, the argument must be one. Errors that have no place get the user's line.
     """
     parameters = list(inspect.signature(f).parameters.values())
     shown = f"{module}.{name}".replace("tensorlang", "tl")
@@ -82,7 +82,7 @@ def entrance(f: Callable[..., Any], name: str, module: str) -> Callable[..., Any
 
 
 def unknown(name: str, known: Iterable[str]) -> NoReturn:
-    """Raise the error for a name that the package has not."""
+    """Raise the error for a name that the package doesn't have."""
     if name.startswith("_"):
         raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
     names = list(known)
@@ -111,7 +111,7 @@ def _no_program(name: str, given: object) -> ArgumentError:
 def _misfit(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str] | None = None
 ) -> str | None:
-    """Why the arguments don't fit the parameters of `f`, all or those of these `names`, if they don't."""
+    """Why the arguments don't fit the parameters of `f`, or only those in `names`; None if they fit."""
     signature = inspect.signature(f)
     try:
         bound = signature.bind(*args, **kwargs)
@@ -123,14 +123,14 @@ def _misfit(
         parameter = signature.parameters[name]
         kinds = _kinds_of(parameter) if names is None or name in names else []
         if name in own:
-            continue  # whether the option is meant or what the program calls so is asked later
+            continue  # later code decides whether this is the option or the program's parameter of the same name
         if kinds and not any(isinstance(value, _kind(part)) for part in kinds):
             return f"{name} must be {parameter.annotation}, found {type(value).__name__}"
     return None
 
 
 def _kinds_of(parameter: inspect.Parameter) -> list[str]:
-    """The types that a parameter may have, if all of them are known here; none of several parameters at once."""
+    """The types that a parameter may have; empty if one of them is unknown here, or the parameter is variadic."""
     outer = re.sub(r"\[.*?\]", "", str(parameter.annotation)).split(" | ")
     several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return outer if set(outer) <= _KINDS.keys() | _LATER.keys() and not several else []
@@ -141,7 +141,7 @@ def _kind(name: str) -> Any:
 
 
 def _form(name: str, parameters: list[inspect.Parameter]) -> str:
-    """How `name` is called."""
+    """A hint on how to call `name`."""
     if name.removeprefix("tl.") in _BINDERS:
         condition = "i == 2 * j" if name == "tl.exists" else "x[i]"
         return f"the size comes first, then a function of the index: {name}(n, lambda i: {condition})"

@@ -33,11 +33,11 @@ _DAMAGE: tuple[type[Exception], ...] = (
     *(OSError, ValueError, EOFError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
-"""What reading a broken or forged archive has been seen to raise; RuntimeError is an encrypted one."""
+"""Exceptions that reading broken or forged archives has been seen to raise; RuntimeError is for encrypted ones."""
 
 
 def split_name(where: str) -> tuple[str, str | None]:
-    """`FILE:NAME` as its two parts; no name if a file is called `where` as a whole, or nothing like a name follows."""
+    """`FILE:NAME` as its two parts; the name is None if `where` is an existing file, or no name ends it."""
     path, colon, name = where.rpartition(":")
     if colon and path and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and not os.path.exists(where):
         return path, name
@@ -138,7 +138,7 @@ def write_arrays(path: str, arrays: Arrays) -> None:
 
 
 def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:
-    """The arguments of `f`, by name, put together from the arrays that `path` held. Other arrays are ignored.
+    """The arguments of `f`, by name, assembled from the arrays that `path` held. Other arrays are ignored.
 
     Raises `ArgumentError` if one is missing.
     """
@@ -168,7 +168,7 @@ def flat(value: Any, name: str) -> Arrays:
 
 
 def component(name: str, path: tuple[int, ...]) -> str:
-    """What the component at `path` of the pair `name` is called in a file."""
+    """The name, in a file, of the component at `path` of the pair `name`."""
     return ".".join([name, *map(str, path)])
 
 

@@ -1,7 +1,7 @@
 """Interned values: equal fields give the same object, so equality and hashing cost one pointer comparison.
 
-Sharing is therefore never lost: a tree in which `e` occurs twice is a graph with one `e`. Whichever threads make it,
-there is one object, and it lasts as long as somebody holds it.
+Sharing is therefore never lost: a tree in which `e` occurs twice is a graph with one `e`. There is one object however
+many threads make it, and it lives as long as somebody holds it.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,14 +18,14 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 _lock = RLock()
-"""Held while an object is entered or leaves. One thread may need it twice, for objects go at any moment."""
+"""Held while an object is entered or removed. It is reentrant, since objects may be freed while a thread holds it."""
 
 _NUMBERS = frozenset({"int", "float", "bool", "Fraction", "object"})
-"""The types of fields whose values may be equal and yet not the same, as 1, 1.0 and True are."""
+"""The types of fields whose values may be equal without being the same, such as 1, 1.0 and True."""
 
 
 class _Entry(ref[T]):
-    """A reference that knows under which key it is kept: all of them share one function that forgets them."""
+    """A weak reference that knows its key, so that all of them can share one callback that removes them."""
 
     __slots__ = ("key",)
     key: Any
@@ -36,16 +36,16 @@ class Alive(Generic[K, T]):
 
     def __init__(self) -> None:
         self.refs: dict[K, _Entry[T]] = {}
-        self._lock = _lock  # which objects that go when the process ends find here
+        self._lock = _lock  # an attribute, so that it is still found by objects that are freed when the process ends
         self._gone: Callable[[Any], None] = self._forget
 
     def get(self, key: K) -> T | None:
-        """The object of this key. No lock is needed: looking a key up is one step, and a reference is dead or alive."""
+        """The object of this key. No lock is needed: the lookup is atomic, and a reference is either dead or alive."""
         known = self.refs.get(key)
         return None if known is None else known()
 
     def enter(self, key: K, made: T) -> T:
-        """The object of this key from now on: `made`, or one that is there already."""
+        """The object to use for this key from now on: one already there, else `made`."""
         own = _Entry(made, self._gone)
         own.key = key
         with self._lock:
@@ -74,7 +74,7 @@ def interned(cls: type[T]) -> type[T]:
     numbers, alive, what = _numbers(made), Alive[Any, T](), f"values such as {cls.__name__}"
     known = alive.refs.get
     fill = made.__init__
-    del made.__init__  # which Python would call of what is there already
+    del made.__init__  # Python would call it on objects that exist already
 
     def new(kind: type[T], *args: Any) -> T:
         key = (*args, *[type(args[k]) for k in numbers]) if numbers else args
@@ -91,13 +91,13 @@ def interned(cls: type[T]) -> type[T]:
 
 
 def _numbers(cls: Any) -> tuple[int, ...]:
-    """The places of a dataclass's fields whose values may be numbers; their types are known by their names."""
+    """The positions of a dataclass's fields whose values may be numbers, recognised by the names of their types."""
     given = enumerate(f.type for f in fields(cls) if f.init)
     return tuple(k for k, t in given if not isinstance(t, str) or not _NUMBERS.isdisjoint(t.split(" | ")))
 
 
 def shared(make: Callable[P, T]) -> Callable[P, T]:
-    """`make`, which gives one object for the same arguments, in whatever thread, as long as somebody holds it."""
+    """`make`, returning one object for equal arguments, in all threads, as long as somebody holds that object."""
     alive: Alive[Any, T] = Alive()
 
     @wraps(make)

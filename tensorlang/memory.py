@@ -1,5 +1,5 @@
-"""What was worked out once is remembered for a while: the latest answers to each question, and no more of them, so
-that a process that meets ever new programs doesn't grow. Results never depend on what is remembered.
+"""Caches of bounded size: each function remembers its latest answers only, so that a process that meets ever new
+programs doesn't grow. Results never depend on what is remembered.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _caches: list[_lru_cache_wrapper[Any]] = []
 
 
 def cached(f: Callable[..., T]) -> _lru_cache_wrapper[T]:
-    """`f`, which is asked again only for arguments that it was not asked for lately."""
+    """`f`, which is only called for arguments that it was not called with recently."""
     return _bounded(f, MOST)
 
 
 def cached_whole(f: Callable[..., T]) -> _lru_cache_wrapper[T]:
-    """As `cached`, for answers that are as large as programs, of which fewer are remembered."""
+    """The same as `cached`, for answers as large as programs, of which fewer are remembered."""
     return _bounded(f, _MOST_PROGRAMS)
 
 

@@ -1,4 +1,4 @@
-"""The arrows of the design, composed: what a user calls, each a function from programs to programs.
+"""The functions that users call, composed of passes; each is a function from programs to programs.
 
 Function -> let_lift -> eliminate_pairs -> push_out_gen -> to_ssa -> tidy      section 5
          -> adjoint_steps or total_derivative                                  section 6
@@ -134,8 +134,8 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
 
-    It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero. Raises `ScopeError`
-    if `wrt` names anything but a real-valued parameter.
+    It is the adjoint at each one-hot cotangent; simplification removes the zeros of these. Raises `ScopeError` if `wrt`
+    names anything but a real-valued parameter.
     """
     g = adjoint(f, wrt)
     *params, cotangent = g.params
@@ -171,7 +171,7 @@ def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
 
 
 def _held(s: SSA, wanted: tuple[Var, ...]) -> tuple[Var, ...]:
-    """The parameters of `s` with these names: arrays of pairs have become pairs of arrays."""
+    """The parameters of `s` with these names; their types differ, as arrays of pairs have become pairs of arrays."""
     by_name = {p.name: p for p in s.params if isinstance(p, Var)}
     return tuple(by_name[x.name] for x in wanted)
 
@@ -206,6 +206,6 @@ def _one_hot(kind: Type, path: tuple[int, ...], at: tuple[Index, ...]) -> Expr:
 
 
 def _named(g: Function, f: Function, what: str, results: Results = None) -> Function:
-    """`g`, which is what is so called of `f`."""
+    """`g`, named as the `what` of `f`."""
     results = results if results is not None else g.results
     return derived(replace(g, name=f"{f.name}_{what}", results=results), f)

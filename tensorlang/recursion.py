@@ -1,9 +1,9 @@
 """Recursion without Python's stack.
 
-A pass over expressions that needs to know where in them it is, is written as an ordinary recursive function, except
-that it is a generator: ``child = yield from call(visit(e.body))`` instead of ``child = visit(e.body)``. `run` keeps the
-calls on a list, so a program nested a hundred thousand deep is only slow, never fatal. What only builds an expression
-anew from its parts is `language.rebuilt.rewrite`.
+A pass over expressions that depends on where in them it is, is an ordinary recursive function, except that it is a
+generator: ``child = yield from call(visit(e.body))`` instead of ``child = visit(e.body)``. `run` keeps the calls on a
+list, so a program nested a hundred thousand deep is only slow, never fatal. A pass that only builds an expression anew
+from its parts uses `language.rebuilt.rewrite`.
 """
 
 from collections.abc import Generator
@@ -18,7 +18,7 @@ Deep = Generator[Any, Any, T]
 
 
 def call(step: Deep[T]) -> Deep[T]:
-    """The result of the recursive call `step`, to a recursive function that says `yield from` of it."""
+    """The result of the recursive call `step`, for a recursive function that awaits it with `yield from`."""
     result: T = yield step
     return result
 

@@ -1,9 +1,9 @@
 """How values show themselves in notebooks.
 
-A value inherits from `Shown` and knows nothing of HTML. Whatever is known of that lives at the top, in
-`tensorlang.notebook`, which registers a function for each kind of value with `html`, `latex` and `bundle`. It is
-imported when the first value is shown (`when_shown`). So are the printers of programs and derivations (`when_written`),
-which register with `lines`.
+A value inherits from `Shown` and knows nothing about HTML. All code for that is in `tensorlang.notebook`, at the top,
+which registers a function for each kind of value with `html`, `latex` and `bundle`. It is imported when the first value
+is shown (`when_shown`). The printers of programs and derivations, which register with `lines`, are imported in the same
+way (`when_written`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 MOST_LINES = 200
 MOST_CHARACTERS = 20_000
-"""No more text than this is shown unasked."""
+"""The most text that is shown unasked."""
 
 
 class Shown:
-    """A value that a notebook shows as HTML or typeset, and a terminal as text, of which `repr` has only so much."""
+    """A value that a notebook shows as HTML or typeset, and a terminal as text; `repr` shows a limited part of it."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Shown:
         return beginning(self._text_lines())
 
     def _text_lines(self) -> Iterable[str]:
-        """The lines of its text. A value whose text may be long makes them one by one, and no more than are shown."""
+        """The lines of its text. A value with long text yields them one by one, so that only those shown are made."""
         return str(self).split("\n")
 
     def _repr_html_(self) -> str | None:
@@ -42,8 +42,8 @@ class Shown:
 
 
 class Named:
-    """A value that is called, and says as functions do what it is called and where its code is: JAX asks for that when
-    it traces it, and would have all of its text made otherwise."""
+    """A callable value with the `__name__` and `__code__` of a function: JAX asks for these when it traces the value,
+    and would otherwise make all of its text."""
 
     __slots__ = ()
 
@@ -73,7 +73,7 @@ class Code(Named, Shown):
 
 
 class Table(Shown):
-    """What is shown as a table: `rows` of plain text, of which the first cell is code, and notes under it."""
+    """A value that is shown as a table: `rows` of plain text, whose first cells are code, and notes below."""
 
     HEADER: tuple[str, ...]
     notes: tuple[str, ...]
@@ -88,17 +88,17 @@ _unwritten: list[Callable[[], object]] = []
 
 
 def when_shown(register: Callable[[], object]) -> None:
-    """Have `register` called before a value is shown that nothing is registered for yet; more than once, perhaps."""
+    """Call `register`, perhaps more than once, before showing a value for which nothing is registered yet."""
     _waiting.append(register)
 
 
 def when_written(register: Callable[[], object]) -> None:
-    """The same before a value is written as text; what was given first is called first."""
+    """The same before a value is written as text; functions are called in the order in which they were given."""
     _unwritten.append(register)
 
 
 def _registered(function: Any, value: object, waiting: Sequence[Callable[[], object]]) -> Any:
-    """What is registered with `function` for `value`, once all that it needs is imported; None if nothing is."""
+    """The function registered with `function` for the type of `value`, after calling those `waiting`; None if none."""
     for register in waiting:
         register()
         found = function.dispatch(type(value))
@@ -167,7 +167,7 @@ def page(value: object, part: range | None = None) -> str:
 
 
 def beginning(lines: Iterable[str]) -> str:
-    """As many of the lines as are shown unasked, and a word if there are more."""
+    """The lines that are shown unasked, and a note if there are more."""
     shown: list[str] = []
     left = MOST_CHARACTERS
     for line in lines:

@@ -1,4 +1,4 @@
-"""That adjoints are cheap, for all sizes, and shown to others."""
+"""Proofs that adjoints are cheap at all sizes, in a form that others can check."""
 
 from tensorlang.certificate.certificate import Certificate, certify
 

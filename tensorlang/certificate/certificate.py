@@ -44,10 +44,10 @@ from tensorlang.surface.parse import parse, reread
 FORMAT = "tensorlang certificate 1"
 _CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
-"""For which steps are searched that show a checker that costs are no more than others."""
+"""The time for finding steps that show a checker that some costs are at most others."""
 
 _STEPS_OF_A_FORMULA = 2_000_000
-"""Within which the closed form of a cost is to be found, five times what those of the benchmarks take."""
+"""The most steps for finding the closed form of a cost: five times what those of the benchmarks take."""
 
 T = TypeVar("T")
 
@@ -126,8 +126,8 @@ class Certificate(Shown):
 
     @cached_property
     def _written(self) -> Certificate:
-        """What its file says: nothing of the declared adjoints of programs, but that with the bodies of all functions
-        in both, the adjoint is the program's."""
+        """The certificate for its file: without declared adjoints of programs, it claims that the adjoint belongs to
+        the program when the bodies of all functions are inlined in both."""
         if not self.routines:
             return self
         d = replace(self.derivation, function=opened(self.derivation.function), adjoint=opened(self.derivation.adjoint))
@@ -192,8 +192,8 @@ class Certificate(Shown):
         return {**self._named, **more}
 
     def _plain_supremum(self) -> dict[str, Any] | None:
-        """The supremum as JSON has it: if it is exact, and as sizes grow at one rate, or one as the square of another,
-        it is plain that it is approached."""
+        """The supremum for JSON, if it is exact and obviously approached as sizes grow, all at one rate or some with
+        the square of others; else None."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
             return None
@@ -305,7 +305,7 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
 
 
 def _assumed_of(r: Routine) -> Iterator[str]:
-    """What is taken on trust of a function with a declared adjoint."""
+    """The facts about a function with a declared adjoint that are taken on trust."""
     how = "external" if r.body is None else "a program"
     if is_declared(r):
         yield f"that the declared adjoint of {r.name}, {how}, is its adjoint: it was compared at small sizes"
@@ -314,8 +314,8 @@ def _assumed_of(r: Routine) -> Iterator[str]:
 
 
 def _without_steps(d: Derivation, bound: Fraction) -> Certificate:
-    """A certificate of program and adjoint alone: their costs are compared directly, by closed forms, with recurrences
-    for any number of steps, or else at small sizes. That the adjoint is the gradient is for a checker to derive."""
+    """A certificate of program and adjoint alone: their costs are compared directly, by closed forms, which hold for
+    any number of steps of recurrences, or else at small sizes. A checker derives that the adjoint is the gradient."""
     costs = {"program": _cost(d.function), "ssa": None, "derived": None, "adjoint": _cost(d.adjoint)}
     largest = _supremum(d, costs["program"], costs["adjoint"])
     how = "all sizes" if _within(d, largest, bound) else "small sizes"
@@ -337,7 +337,7 @@ def _within(d: Derivation, largest: Supremum | None, bound: Fraction) -> bool:
 
 
 def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:
-    """How large the ratio gets, inputs and outputs counted; None where that is up to the data."""
+    """The supremum of the ratio, inputs and outputs counted; None if it depends on data."""
     if own is None or adjoint is None or _has_data(own) or _has_data(adjoint):
         return None
     others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
@@ -345,7 +345,7 @@ def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial
 
 
 def _has_data(cost: CostPolynomial) -> bool:
-    """Whether there are numbers of points in it that only data determine."""
+    """Whether it has numbers of points that only data determine."""
     return any(isinstance(x, Domain) for _, a in cost.cells for x in a.unknowns)
 
 
@@ -366,7 +366,7 @@ def _cost(f: Function) -> CostPolynomial | None:
 
 
 def _formula(found: Callable[[], T | None]) -> T | None:
-    """What is found in few steps: a formula is shown, and what it would decide can be decided without it."""
+    """The result of `found`, or None if that takes too many steps; nothing depends on having a formula."""
     try:
         with limits(steps=_STEPS_OF_A_FORMULA):
             return found()
@@ -375,8 +375,8 @@ def _formula(found: Callable[[], T | None]) -> T | None:
 
 
 def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
-    """A formula in the names that the text of `program` has; None where index arrays have other names there, as of two
-    of one name, or are bound further in."""
+    """A formula with the names in the text of `program`; None if index arrays have other names there, as when two share
+    one name, or are bound further in."""
     if cost is None:
         return None
     counted = [e.var for e in postorder(cost.program.body) if isinstance(e, Let) and isinstance(e.var, IndexArray)]
@@ -398,9 +398,11 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
 
 
 def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
-    """The scalar functions of these programs, of their derivatives and bodies, by name; of powers, whose derivatives
-    may be powers without end, those of the programs, their first derivatives and bodies; of functions with loops those
-    alone that the first program, which is differentiated, calls."""
+    """The scalar functions in these programs, and those in their derivatives and bodies, sorted by name.
+
+    Powers may have powers as derivatives without end, so only powers in the programs, their first derivatives and
+    bodies are followed; of functions with loops only those that the first program, which is differentiated, calls.
+    """
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
     first, own = set(waiting), set(_called(programs[0].body))
@@ -422,8 +424,8 @@ def _routines(e: Expr) -> Iterator[Routine]:
 
 
 def _externals(programs: Sequence[Function]) -> dict[Routine, Function | None]:
-    """The external functions that these programs call, and the adjoints of these, which have the bodies of all
-    programs."""
+    """The external functions that these programs and their adjoints call, with their adjoints, in which the bodies of
+    all programs are inlined."""
     found: dict[Routine, Function | None] = {}
     waiting = [r for f in programs for r in _routines(f.body)]
     while waiting:

@@ -25,9 +25,9 @@ _CHOICES = 64
 
 
 def costs_no_more(f: Function, g: Function) -> bool:
-    """Whether it is proved that `f` never costs more than `g`; False if that is not so or not seen.
+    """Whether it is proved that `f` never costs more than `g`; False if it is false or no proof is found.
 
-    By their charges, where numbers of points that both mention cancel out; else by closed forms, piece by piece.
+    First by their charges, where numbers of points that both mention cancel; else by closed forms, piece by piece.
     """
     if never_above(_counts(f), _counts(g)):
         return True
@@ -38,7 +38,7 @@ def costs_no_more(f: Function, g: Function) -> bool:
 
 
 def costs_at_most(f: Function, g: Function, others: Counts, bound: Fraction) -> bool:
-    """Whether it is proved by charges that `f` and `others` never cost more than `bound` times `g` and `others`."""
+    """Whether charges prove that `f` plus `others` never costs more than `bound` times `g` plus `others`."""
     low, high = _counts(f) + others, _counts(g) + others
     return never_above(low * bound.denominator, high * bound.numerator)
 
@@ -56,8 +56,8 @@ def never_negative(cost: CostPolynomial) -> bool:
 
 
 def _at_least_0(a: Polynomial, region: Predicate) -> bool:
-    """Whether no coefficient is negative once each size is written as a least value and the rest, and each number of
-    points as that of a projection and the rest."""
+    """Whether no coefficient is negative if each size is written as a least value plus a rest, and each number of
+    points as that of a projection plus a rest."""
     shifted = islice(_shifted(a, region), _CHOICES)
     return any(all(k >= 0 for k in found.terms.values()) for found in shifted)
 
@@ -70,7 +70,7 @@ def _shifted(a: Polynomial, region: Predicate) -> Iterator[Polynomial]:
 
 
 def _from_least(a: Polynomial, region: Predicate) -> Iterator[Polynomial]:
-    """`a` with x + low for each size x, where the region says that low is the least; each order of doing so."""
+    """`a` with x + low substituted for each size x, for each choice of lower bounds low that the region gives."""
     lows: dict[Size, list[Affine]] = {}
     for q in conjuncts(region):
         if isinstance(q, NonNegative):
@@ -93,7 +93,7 @@ def _from_least(a: Polynomial, region: Predicate) -> Iterator[Polynomial]:
 
 
 def _order(values: dict[Size, Affine]) -> list[Size] | None:
-    """The sizes, each before those that its least value mentions; None if they go round in a circle."""
+    """The sizes, each before those in its least value; None if these are cyclic."""
     waiting, order = dict(values), []
     while waiting:
         free = [x for x in waiting if not any(x in low.sizes for y, low in waiting.items() if y is not x)]
@@ -105,7 +105,7 @@ def _order(values: dict[Size, Affine]) -> list[Size] | None:
 
 
 def _lower_bounds(x: Domain) -> list[Polynomial]:
-    """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
+    """Lower bounds on the number of points of `x`: those of its projections, and 0."""
     ranges = dict(x.binders)
     found = [number(0)]
     for i in ranges if len(ranges) > 1 else ():

@@ -1,4 +1,4 @@
-"""Where an adjoint costs more than a bound allows: sizes, both costs, and the step that costs most there."""
+"""Sizes at which an adjoint costs more than a bound allows, with both costs, and the step that costs most there."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class CheapAdjoint:
         self.sizes = derivation.function.sizes
 
     def check(self, bound: Fraction) -> None:
-        """Raise `CostBoundExceeded` if at some of the sizes that are tried the adjoint costs more than `bound` times
-        the program, inputs and outputs counted."""
+        """Raise `CostBoundExceeded` if at some of the tried sizes the adjoint costs more than `bound` times the
+        program, inputs and outputs counted."""
         d = self.derivation
         for values in self._vectors((*_SMALL, *_LARGER)):
             data = self._data(values)
@@ -61,7 +61,7 @@ class CheapAdjoint:
 
     def decide(self, bound: Fraction) -> None:
         """Raise `CostBoundExceeded` if the adjoint costs more than `bound` times the program as sizes grow, and
-        `CertificateError` unless it is known to cost no more at any."""
+        `CertificateError` unless it is known to cost no more at any sizes."""
         name, largest = self.derivation.function.name, self.largest
         if largest is not None and largest.least > bound:
             message = f"the ratio of the adjoint of {name} to the program is {largest}, more than {bound}"
@@ -81,7 +81,7 @@ class CheapAdjoint:
                 raise CertificateError(f"{f.name} costs {first}, more than what it is made of, {second}, at {where}")
 
     def _vectors(self, choices: tuple[int, ...]) -> Iterator[dict[Size, int]]:
-        """Sizes at which every axis of a parameter has at least no elements, small ones first."""
+        """Sizes at which no axis of a parameter has a negative length, small ones first."""
         every = sorted(product(choices, repeat=len(self.sizes)), key=lambda v: (sum(v), v))
         step = max(1, len(every) // _MOST_VECTORS)
         for values in islice(every, 0, None, step):
@@ -103,7 +103,7 @@ class CheapAdjoint:
         return data
 
     def _cost(self, f: Function, data: Mapping[str, Any]) -> int | None:
-        """What `f` costs; None where that depends on the numbers that a program chooses from."""
+        """The cost of `f`; None if it depends on the numbers among which a program chooses."""
         known = {name: value for name, value in data.items() if name in _names(f)}
         try:
             return cost_of_one_trip(f, known)
@@ -144,7 +144,8 @@ class CheapAdjoint:
         return CostBoundExceeded(message, None, "; ".join(hints) or None, sizes, (own + others, adjoint + others))
 
     def _dearest(self, data: Mapping[str, Any]) -> str:
-        """The step whose new statements cost most, in words; none of a program with recurrences, which has no steps."""
+        """The step whose new statements cost most, in words; empty for a program with recurrences, which has no
+        steps."""
         d = self.derivation
         if has_recurrences(with_rule(d.function)):
             return ""
@@ -162,8 +163,8 @@ class CheapAdjoint:
 
 
 def calls_slopes(f: Function) -> bool:
-    """Whether `f` calls derivatives of functions with loops: these cost what they add to the value, so no theorem
-    bounds what their own derivatives add."""
+    """Whether `f` calls derivatives of functions with loops: only what they add to the value counts as their cost, so
+    no theorem bounds what their own derivatives add to that."""
     called = {e.function for e in postorder(f.body) if isinstance(e, Call)}
     return any(derivative_cost(g) > 3 * g.cost for g in called)
 
@@ -180,13 +181,13 @@ def _dims(p: Any, values: Mapping[Size, int]) -> list[int]:
 
 
 def _numbers(kind: Type, values: Mapping[Size, int]) -> int:
-    """How many numbers a value of the type `kind` holds."""
+    """The number of numbers in a value of the type `kind`."""
     known: dict[Atom, int] = dict(values.items())
     return sum(prod(max(0, a.value(known)) for a in shape(part)[0]) for _, part in leaves(kind))
 
 
 def _names(f: Function) -> set[str]:
-    """The names by which `cost` takes what `f` depends on."""
+    """The names of sizes and data of `f` that `cost` takes."""
     return {size.name for size in f.sizes} | {p.name for p in f.params if not isinstance(p, Var)}
 
 

@@ -1,7 +1,7 @@
-"""Where two programs may be cut, and their parts compared one by one: lets that hold the same.
+"""Lets with equal values in two programs, at which these can be cut to compare their parts one by one.
 
-Which lets those are is guessed by evaluating both programs on random numbers: for who checks a certificate they are
-hints, and each is shown before it is used.
+Such lets are guessed by evaluating both programs on random numbers. For the checker of a certificate they are hints,
+and each is proved before it is used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from tensorlang.language.types import leaves, shape
 
 _SIZES = (2, 3, 4, 5, 6)
 _MOST = 400
-"""Lets of a program that is evaluated; of a longer one those of the same name are compared."""
+"""The most lets of a program that is evaluated; in longer ones, lets of the same name are paired."""
 _DIGITS = 9
 
 
 def matches(programs: Mapping[str, Function], derivation: Function) -> dict[str, list[list[str]]]:
-    """For each program names of its lets, each with one of the derivation that holds the same, in order."""
+    """For each program, the names of its lets in order, each with that of a let of the derivation with the same
+    value."""
     theirs = [x for x, _ in bindings(derivation.body)[0]]
     own = {name: [x for x, _ in bindings(f.body)[0]] for name, f in programs.items()}
     if max(map(len, (theirs, *own.values()))) <= _MOST:
@@ -51,7 +52,7 @@ def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | Index
 
 
 def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) -> list[tuple[Var, object]]:
-    """What each let holds, as far as its digits count."""
+    """The value of each let, rounded."""
     variables = [x for x in lets if isinstance(x, Var)]
     if not variables:
         return []
@@ -70,7 +71,7 @@ def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) ->
 
 
 def _key(value: Any) -> object:
-    """The same for values that are the same up to rounding."""
+    """A key that is equal for values equal up to rounding."""
     if isinstance(value, tuple):
         return tuple(map(_key, value))
     array = np.asarray(value, float)
@@ -79,7 +80,7 @@ def _key(value: Any) -> object:
 
 
 def _told(f: Function) -> set[Size]:
-    """The sizes that arguments tell."""
+    """The sizes that occur in the shapes of arguments."""
     found: set[Size] = set()
     for p in f.params:
         if isinstance(p, Var):

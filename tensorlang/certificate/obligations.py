@@ -1,7 +1,7 @@
-"""What is left to show for one derivation: that each of its steps is an instance of its rule.
+"""The proof obligations of a derivation: that each of its steps is an instance of its rule.
 
-That no rule raises the extended cost (Figure 17) is proved once, in `proofs/`. An instance of a rule is told by the
-sets in it, so the questions are about integer sets, and are asked here anew, of what the steps recorded.
+That no rule raises the extended cost (Figure 17) is proved once, in `proofs/`. Whether a step is an instance of a rule
+depends on the sets in it, so the questions are about integer sets. They are asked anew here, about the recorded steps.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ THEOREMS = {
     "6.28": "cost_6_28",
     "6.29": "cost_6_29",
 }
-"""What proves that a rule does not raise the cost; the other rules only rename."""
+"""The theorems that rules do not raise the cost; the other rules only rename."""
 
 _BOUND: list[Index] = []
-"""What bound indices are called, by how many others are bound around them."""
+"""The names of bound indices, by the number of others bound around them."""
 
 Decided = Literal["integer sets", "the same text", "arithmetic", "structure", "open"]
 
 
 @dataclass(frozen=True)
 class Obligation:
-    """Something to be shown of the step with number `step`: `claim` in words, and how it was `decided`.
+    """A proof obligation of the step with number `step`: `claim` in words, and how it was `decided`.
 
     "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, or to two that isl
-    finds the same, which holds whatever the data of relations and index arrays. "open": not shown.
+    finds equivalent, which holds for all data of relations and index arrays. "open": not shown.
     """
 
     step: int
@@ -78,7 +78,7 @@ class Obligation:
 
     @property
     def theorem(self) -> str:
-        """The theorem in `proofs/` that this gives what it needs."""
+        """The theorem in `proofs/` with this as a hypothesis."""
         return THEOREMS[self.number]
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Obligation:
 
 
 def obligations(derivation: Derivation) -> Iterator[Obligation]:
-    """All that is to be shown of a derivation, and whether it could be."""
+    """All proof obligations of a derivation, and how they were decided."""
     checker = _Checker(derivation)
     for k, step in enumerate(derivation.steps):
         for claim, decided in checker.step(step):
@@ -166,7 +166,7 @@ class _Checker:
         return done[x] if x in done else self._element(x)
 
     def _element(self, x: Statement) -> Expr:
-        """A name for any element of `x`; the number itself for a constant."""
+        """A variable for an arbitrary element of `x`; the number itself for a constant."""
         made = number(x.value) if isinstance(x, Constant) else Var("x", R)
         return self.elements.setdefault(x, made)
 
@@ -225,7 +225,8 @@ class _Checker:
     def _same(
         claim: str, p: Predicate, q: Predicate, ranges: Ranges, simpler: Predicate | None = None
     ) -> tuple[str, Decided]:
-        """Whether `p` and `q`, which `simpler` is said to be as well, hold at the same points of `ranges`."""
+        """Whether `p` and `q` hold at the same points of `ranges`; `simpler`, if given, should be equivalent to
+        both."""
         claim = f"{claim}: {predicate_text(p)}"
         around = ranges_predicate(ranges)
         if implies(conjunction([p, around]), q) and implies(conjunction([q, around]), p):
@@ -276,7 +277,7 @@ def _joined(x: Statement, parts: Sequence[Expr | None]) -> Expr | None:
 
 
 def _masks(x: Statement) -> list[Predicate]:
-    """Where `x` computes anything, over its own indices."""
+    """The predicates, over its own indices, where `x` computes anything."""
     match x:
         case Addition(terms, _):
             return [t.pred for t in terms]

@@ -1,4 +1,4 @@
-"""A derivation as data that another program can check: one program of lets, and steps told by the names of these.
+"""A derivation as data that another program can check: one program of lets, and steps in terms of their names.
 
 See docs/certificates.md.
 """
@@ -111,7 +111,7 @@ class Record:
         return self.names.expr(outputs)
 
     def _spellings(self) -> dict[Named, str]:
-        """What each variable or index array that a let binds is called in the text."""
+        """The names in the text of the variables and index arrays that lets bind."""
         ours, theirs = (bindings(f.body)[0] for f in (self.function, reread(self.text)))
         return {x: y.name for (x, _), (y, _) in zip(ours, theirs, strict=False)}
 
@@ -120,14 +120,14 @@ _SIDES = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d {0}", Side.DEFINITION: "
 
 
 def _kept(step: Step) -> tuple[Statement, ...]:
-    """The statements that a step makes, without sums that no inner product has, as those of nothing."""
+    """The statements that a step makes, without sums that are in no inner product, such as empty ones."""
     if step.rule.number not in ("6.28", "6.29"):
         return tuple(step.made)
     return tuple(x for x in step.made if any(x is product.left for product in step.after))
 
 
 def described(f: ScalarFunction, told: bool = True) -> dict[str, Any]:
-    """A scalar function's cost and, if it is to be `told`, its derivative and its program, as JSON has them."""
+    """A scalar function's cost and, if `told`, its derivative and its program, for JSON."""
     arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
     components = f.transpose(arguments, Var("y", R), Var("t", R)) if told else ()
     texts = [None if e is None else expr_text(e) for e in components] if told else None
@@ -139,6 +139,6 @@ def described(f: ScalarFunction, told: bool = True) -> dict[str, Any]:
 
 
 def described_external(r: Routine, rule: Function | None) -> dict[str, Any]:
-    """An external function, all of which is believed: its types, its cost and its adjoint, as JSON has them."""
+    """An external function's types, cost and adjoint, all of which are taken on trust, for JSON."""
     cost = [[weight, [str(n) for n in sizes]] for weight, sizes in r.cost]
     return {"signature": f"{r.signature}: {r.kind}", "cost": cost, "adjoint": None if rule is None else str(rule)}

@@ -1,1 +1,1 @@
-"""Figure 6: what a program costs."""
+"""Figure 6: the cost of a program."""

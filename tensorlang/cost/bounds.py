@@ -1,8 +1,8 @@
 """Numbers of points as polynomials in the sizes, and whether one is never the larger.
 
-A box has the product of its sizes. Indices that a predicate ties together have a number of points of their own, an
-atom of the polynomial, of which two things are known: it is not negative, and it is no less than the number of points
-of any projection. Sizes are at least 1 here, which is what "for all sizes" means where costs are compared.
+The number of points of a box is the product of its sizes. The number of points of indices that a predicate ties
+together is an atom of the polynomial. Two facts are known about it: it is not negative, and it is no less than the
+number of points of any projection. Sizes are at least 1 here; "for all sizes" means this wherever costs are compared.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _CHOICES = 64
 
 @cached
 def never_above(p: Polynomial, q: Polynomial) -> bool:
-    """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
+    """Whether p <= q is proved for all sizes of at least 1; False if it is false or no proof is found.
 
-    Every size is written 1 + s, every number of points as that of a projection and the rest; if then no coefficient
-    of q - p is negative, it is proved.
+    Every size is written as 1 + s, and every number of points as that of a projection plus a rest; it is proved if then
+    no coefficient of q - p is negative.
     """
     difference = q - p
     if all(k >= 0 for k in difference.terms.values()):
@@ -45,7 +45,7 @@ def never_above(p: Polynomial, q: Polynomial) -> bool:
     domains = [x for x in difference.unknowns if isinstance(x, Domain)]
     gained = {x for monomial, k in difference.terms.items() if k > 0 for x in monomial}
     if domains and gained.isdisjoint(domains):
-        return False  # nothing makes up for their points
+        return False  # no positive term outweighs their points
     for bounds in islice(product(*map(_lower_bounds, domains)), _CHOICES):
         least = dict(zip(domains, bounds, strict=True))
         written = (
@@ -59,7 +59,8 @@ def never_above(p: Polynomial, q: Polynomial) -> bool:
 
 @cached
 def _written_out(monomial: Monomial, least: tuple[tuple[Domain, Polynomial], ...]) -> Polynomial:
-    """A product of sizes, each 1 + s, and of numbers of points, each the `least` that it is known to be and a rest."""
+    """A product with each size written as 1 + s, and each number of points as its lower bound in `least` plus a
+    rest."""
     low = dict(least)
     product_of_all = number(1)
     for x in monomial:
@@ -71,7 +72,7 @@ def _written_out(monomial: Monomial, least: tuple[tuple[Domain, Polynomial], ...
 
 
 def _from_one(p: Polynomial) -> Polynomial:
-    """`p` with each size written 1 + s."""
+    """`p` with each size written as 1 + s."""
     return p.substitute({x: unknown(x) + number(1) for x in p.unknowns if isinstance(x, Size)})
 
 
@@ -88,7 +89,7 @@ def sizes_of(p: Polynomial) -> tuple[Size, ...]:
 
 
 def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
-    """`p` with these sizes known; a domain is counted if that makes all of its sizes known."""
+    """`p` at these sizes; a domain is counted if all of its sizes are then known."""
     values: dict[Unknown, Polynomial] = {size: number(n) for size, n in sizes.items()}
     counter = Counter(Setting(sizes, {}))
     for x in p.unknowns:
@@ -98,7 +99,7 @@ def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
 
 
 def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
-    """`p` at these sizes, all that it mentions; where only the data tell, as if they allowed every point."""
+    """`p` at these sizes, which are all that it mentions; data are assumed to allow every point."""
     return _estimate(p, tuple(sizes.items()))
 
 
@@ -135,7 +136,8 @@ def _points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> Polynomi
 
 
 def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
-    """The indices in groups that no conjunct ties together, each with its conjuncts; first those of sizes alone."""
+    """Groups of indices such that no conjunct ties two of them together, each with its conjuncts; conjuncts on sizes
+    alone come first, each with no indices."""
     groups: list[tuple[tuple[Index, ...], list[Predicate]]] = [((i,), []) for i in indices]
     sizes: list[Predicate] = []
     for part in conjuncts(p):
@@ -151,7 +153,7 @@ def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Inde
 
 
 def holds_from_1_on(p: Predicate) -> bool:
-    """Whether `p`, if it speaks of sizes alone, is obviously true for all of at least 1."""
+    """Whether `p` is on sizes alone and obviously true for all sizes of at least 1."""
     if not isinstance(p, NonNegative) or p.value.indices or p.value.lookups:
         return False
     return _never_negative(affine(p.value))
@@ -168,7 +170,7 @@ def _component(ranges: Ranges, p: Predicate) -> Polynomial:
 
 
 def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
-    """The length of the interval that `p` leaves of a range, if it is one whose ends sizes give."""
+    """The length of the interval that `p` leaves of the range of `i`, if its ends depend on sizes alone; else None."""
     low, high = constant(0), size
     for part in conjuncts(p):
         k = part.value.coefficient(i) if isinstance(part, NonNegative) else 0
@@ -185,7 +187,7 @@ def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
 
 @cached
 def _lower_bounds(x: Domain) -> tuple[Polynomial, ...]:
-    """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
+    """Lower bounds on the number of points of `x`: those of its projections, and 0."""
     ranges = dict(x.binders)
     found = []
     for i in ranges if len(ranges) > 1 else ():

@@ -1,7 +1,7 @@
-"""What is known of elements of index arrays without looking at them: of chosen points, and of whom they tell apart.
+"""Facts about elements of index arrays that hold whatever the data: conditions on chosen points, and injectivity.
 
 A point that `argmax j:n where p` chooses satisfies p. And where i = 2*k + c[k] for a c that is 0 or 1, each i has at
-most one k: then there are as many i for which there is a k as there are such k, and these need no search.
+most one k: then the number of i for which there is a k is the number of such k, which can be counted without a search.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tensorlang.sets.solve import ranges_predicate
 _MOST_OPPOSITES = 3
 
 Facts = Mapping[IndexArray, tuple[tuple[Index, ...], Choice]]
-"""Of an index array that a let binds, the indices of its gens and the choice under them."""
+"""For index arrays that lets bind, the indices of their gens and the choice within these."""
 
 
 def facts_of(expressions: Iterable[Expr]) -> Facts:
-    """What is known of the choices that lets among `expressions` bind, where no bracket hides any."""
+    """The facts about choices bound by lets among `expressions`, except choices within a bracket."""
     found: dict[IndexArray, tuple[tuple[Index, ...], Choice]] = {}
     for e in expressions:
         if isinstance(e, Let) and isinstance(e.var, IndexArray) and not e.var.partial:
@@ -53,7 +53,7 @@ def facts_of(expressions: Iterable[Expr]) -> Facts:
 
 
 def settled(domain: Domain, facts: Facts) -> Domain:
-    """A domain with as many points whose condition says less of the elements of index arrays."""
+    """A domain with the same number of points whose condition has fewer elements of index arrays."""
     if not lookups(domain.pred):
         return domain
     for q in conjuncts(domain.pred):
@@ -63,9 +63,9 @@ def settled(domain: Domain, facts: Facts) -> Domain:
 
 
 def without_opposites(charged: Charges) -> Charges:
-    """The same in total, where conditions on values do not hold at some points: all of them less those where they do.
+    """The same total, with points where a condition on values fails counted as all points minus those where it holds.
 
-    So what is done where a condition holds, and again where it doesn't, adds up.
+    So operations done where a condition holds, and the same ones done where it doesn't, add up to all.
     """
     total: Charges = {}
     waiting = list(charged.items())
@@ -86,7 +86,7 @@ def without_opposites(charged: Charges) -> Charges:
 
 
 def _condition(q: Predicate, domain: Domain) -> Predicate | None:
-    """The condition of which `q` says that it does not hold at a point of `domain`, where there is such a condition."""
+    """The condition that `q` negates at the points of `domain`; None if it negates none."""
     match q:
         case Equal(Affine(((Lookup(array=array, at=at), 1),), 0)) if array.size is constant(2):
             there = conjunction(within(a, n) for a, n in zip(at, array.sizes, strict=True))
@@ -98,7 +98,7 @@ def _condition(q: Predicate, domain: Domain) -> Predicate | None:
 
 
 def _without_known(domain: Domain, facts: Facts) -> Domain:
-    """Without what holds for every choice; a place must be in its array all the same."""
+    """The domain without conditions that hold for every choice; places must still be within their arrays."""
     own = {i for i, _ in domain.binders}
     known: list[Predicate] = []
     inside: list[Predicate] = []
@@ -112,13 +112,13 @@ def _without_known(domain: Domain, facts: Facts) -> Domain:
     if not known:
         return domain
     ranges = ranges_predicate(dict(domain.binders))
-    # what is known only holds inside, and may itself say where that is
+    # the facts hold only within the array, and the condition itself may say where that is
     rest = simplify(domain.pred, conjunction([ranges, *inside, *known]))
     return Domain(domain.binders, conjunction([simplify(conjunction(inside), ranges), rest]))
 
 
 def _unfolded(domain: Domain, q: Exists) -> Domain:
-    """With those of the indices that `q` binds among its own of which each of its points has at most one choice."""
+    """The domain with those indices bound by `q` as its own that have at most one value at each of its points."""
     binders: list[tuple[Index, Affine]] = []
     body: Predicate = q
     while isinstance(body, Exists):

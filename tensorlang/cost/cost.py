@@ -1,8 +1,8 @@
 """The cost model of Figure 6: additions, multiplications and scalar functions, and nothing for indexing.
 
-What an expression costs is first written down as charges, (weight, domain): so much for every point of that domain.
-Counting the points at given sizes is a second step, in which domains fall apart into factors that share no
-index; so `gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and m are.
+The cost of an expression is first written down as charges (weight, domain): that weight for every point of the domain.
+Counting the points at given sizes is a second step, in which domains split into factors that share no index; so
+`gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and m are.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def cost(
 
 
 def cost_of_one_trip(f: Function, given: Mapping[str, Any]) -> int:
-    """What `f` costs where each loop that data end has one trip, and each of its branches takes the cheaper side."""
+    """The cost of `f` if each data-dependent loop has one trip, in which each branch takes the cheaper side."""
     f = with_arrays_outside(f)
     found = known(f, given)
     if height(f.body):
@@ -110,16 +110,16 @@ def _require_known_choices(f: Function, found: Setting) -> None:
 
 
 def with_arrays_outside(f: Function) -> Function:
-    """`f`, at the same cost, with its lets outermost if one inside of a gen or a sum names a condition on values.
+    """`f`, at the same cost, with its lets outermost if a let inside of a gen or sum binds a condition on values.
 
-    Only of an array of conditions that is made outside can be said at which points they hold.
+    The points at which conditions hold can only be described for an array of conditions bound outermost.
     """
     inside = any(isinstance(e, Compared) for e in _uses_first(bindings(f.body)[1]))
     return let_lift(f) if inside else f
 
 
 def known(f: Function, given: Mapping[str, Any]) -> Setting:
-    """What the points of `f` are counted under, given its sizes and data by name, as for `cost`."""
+    """The setting in which points of `f` are counted, given its sizes and data by name, as for `cost`."""
     names = {p.name for p in f.params}
     if names <= set(given) and has_loops(f):
         bound = bind(f, (), given)
@@ -145,15 +145,15 @@ def _chosen(f: Function, bound: Bound) -> Setting:
 
 
 def charges(e: Expr) -> Charges:
-    """What `e` costs as weights and domains: the sum of weight * points of the domain is Figure 6 (4.22 to 4.34).
+    """The cost of `e` as weights and domains: the sum of weight * points of the domain is Figure 6 (4.22 to 4.34).
 
-    Each node is charged for every use of it, so for the tree that the graph stands for.
+    Each node is charged for each of its uses, so this is the cost of the tree that the graph stands for.
     """
     return dict(_charges(run(opened_expr(e, {}))))
 
 
 def charges_and_visits(e: Expr) -> tuple[Charges, dict[Visits, int]]:
-    """What `e` costs as weights and domains, and as weights and visits of loops that data end."""
+    """The cost of `e` as weights and domains, and as weights and visits of data-dependent loops."""
     total = charges(e)
     visited: dict[Visits, int] = {}
     for node, domain, weight in visits(run(opened_expr(e, {}))):
@@ -190,7 +190,7 @@ def visits(e: Expr) -> Iterator[tuple[Expr, Domain, int]]:
 
 
 def _parts(e: Expr, domain: Domain) -> list[tuple[Expr, Domain]]:
-    """The parts of `e`, and where they are evaluated if it is on `domain`."""
+    """The parts of `e`, and the domains on which they are evaluated if `e` is evaluated on `domain`."""
     match e:
         case Gen(index, size, body):
             return [(body, domain.over((index, size)))]
@@ -207,7 +207,7 @@ def _parts(e: Expr, domain: Domain) -> list[tuple[Expr, Domain]]:
 
 
 def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list[tuple[Domain, int]]:
-    """What `e` itself, without its parts, costs on `domain`."""
+    """The cost of `e` itself, without its parts, on `domain`."""
     match e:
         case Add(left, right, sign):  # 4.24
             p, q = brackets.get(left, TRUE), brackets.get(right, TRUE)
@@ -237,16 +237,16 @@ def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list
 
 
 def _reduction(domain: Domain, binders: list[tuple[Index, Affine]], p: Predicate) -> list[tuple[Domain, int]]:
-    """The points of `p` less one, where there are any."""
+    """The number of points of `p` minus one, or 0 if there are none."""
     inner = domain.over(*binders)
     outer = Domain(inner.binders[: len(domain.binders)], inner.pred)
     return [(inner.under(p), 1), (outer.under(project(dict(binders), p, dict(outer.binders))), -1)]
 
 
 def _brackets(uses_first: list[Expr]) -> dict[Expr, Predicate]:
-    """Where expressions are not 0 by their outermost brackets: of a sum, where one of its terms is not.
+    """Where expressions may be other than 0 by their outermost brackets; a sum where one of its terms may.
 
-    The terms of a sum under a bracket say nothing more, else predicates would grow with the depth of the program.
+    Terms of a sum under a bracket are not considered, else predicates would grow with the depth of the program.
     """
     found: dict[Expr, Predicate] = {}
     for e in reversed(uses_first):
@@ -259,7 +259,7 @@ def _brackets(uses_first: list[Expr]) -> dict[Expr, Predicate]:
 
 
 def _uses_first(root: Expr) -> list[Expr]:
-    """Every expression in `root`, after all those that it is a part of."""
+    """Every expression in `root`, after all expressions of which it is a part."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]

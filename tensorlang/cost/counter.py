@@ -1,4 +1,4 @@
-"""How many points domains have at given sizes."""
+"""Counting the points of domains at given sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tensorlang.sets.encode import TooHard
 from tensorlang.sets.solve import solve
 
 _LARGE = 1 << 12
-"""In boxes of more points than this, points are not looked at one by one if there is another way."""
+"""In boxes of more points than this, points are not enumerated if there is another way."""
 _MOST_ALTERNATIVES = 5
 
 
@@ -47,7 +47,7 @@ class Counter:
         if any(size.constant <= 0 for size in ranges.values()):
             return 0
         p = substitute(domain.pred, self.values)
-        # the indices that have one value are settled together: `solve` takes one after the other
+        # indices with one value are substituted together, since `solve` takes one after the other
         fixed: dict[Atom, Affine] = {}
         inside: list[Predicate] = []
         for i, a in map(_value, conjuncts(p)):
@@ -57,7 +57,7 @@ class Counter:
         solution = solve(conjunction([substitute(p, fixed), *inside]), ranges, {})
         boxes = {i: ranges[i].constant for i in solution.free}
         parts: list[Predicate] = []
-        # the range of a chosen element is told by sizes, and solving asks whether it is empty
+        # the range of a chosen element depends on sizes, and solving adds a condition that it is not empty
         for p in conjuncts(substitute(solution.rest, self.values)):
             truth = _truth(p, boxes, self.setting.sizes)
             if truth is False:
@@ -85,8 +85,8 @@ class Counter:
         return self.counted[key]
 
     def _of_union(self, domain: Domain, union: Or) -> int:
-        """The number of points of a domain of which `union` is a condition, by inclusion and exclusion: where all of
-        some alternatives hold, there are few points, or intervals of them."""
+        """The number of points of a domain with the condition `union`, by inclusion and exclusion: where several
+        alternatives hold together, there are few points, or intervals of them."""
         rest = [q for q in conjuncts(domain.pred) if q is not union]
         ranges = tuple((i, n.constant) for i, n in domain.binders)
         total = 0
@@ -106,12 +106,12 @@ class Counter:
 
 
 def _is_short_union(q: Predicate) -> TypeGuard[Or]:
-    """Whether `q` has few alternatives, which compare elements of index arrays."""
+    """Whether `q` is a disjunction of few alternatives that looks up elements of index arrays."""
     return isinstance(q, Or) and 1 < len(q.parts) <= _MOST_ALTERNATIVES and bool(lookups(q)) and not relations(q)
 
 
 def _value(p: Predicate) -> tuple[Index | None, Affine]:
-    """The index of which `p` says that it is a certain number, and the number."""
+    """The index that `p` equates with a number, and the number; None for the index if `p` is no such equality."""
     match p:
         case Equal(Affine(((Index() as index, 1),), k)):
             return index, constant(-k)
@@ -124,7 +124,7 @@ def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) 
         return False if p is FALSE else None
     a = p.difference if isinstance(p, Equal) else p.value
     if any(_count_of(atom, boxes, sizes) <= 0 for atom in a.lookups):
-        return False  # an element that there can't be compares as false
+        return False  # a comparison with an element that can't exist is false
     some = any(isinstance(atom, Lookup) and atom.array.partial for atom in a.lookups)
     ends = [k * (_count_of(atom, boxes, sizes) - 1) for atom, k in a.terms]
     low = a.constant + sum(min(0, end) for end in ends)
@@ -135,13 +135,13 @@ def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) 
 
 
 def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> int:
-    """How many values an index or an element has, from 0 on."""
+    """The number of values of an index or element, which start at 0."""
     assert isinstance(atom, Index | Lookup), "sizes are known"
     return boxes[atom] if isinstance(atom, Index) else atom.array.size.value(sizes)  # type: ignore[arg-type]
 
 
 def _in_closed_form(domain: Domain) -> int | None:
-    """The number of points of a domain without data, not looked at one by one; None if that is too hard."""
+    """The number of points of a domain without data, without enumerating them; None if that is too hard."""
     try:
         found = number_of_points(dict(domain.binders), domain.pred)
     except TooHard:

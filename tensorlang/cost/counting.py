@@ -1,13 +1,13 @@
 """Numbers of points for all sizes at once: exact, piecewise, as quasi-polynomials.
 
-Indices that no condition ties together are counted apart. Equalities are solved, first as the paper's notation of
-shifts and diagonals wants it, then over the integers at large (Euclid). What is left is summed over one index after
-the other (Faulhaber), once for each pair of a bound that is its greatest lower one and one that is its least upper one.
-Where an index has a coefficient, a bound is a quotient, rounded down; a quotient of sizes becomes an unknown, and
-indices in one are taken by their remainders.
+Indices that no condition ties together are counted separately. Equalities are solved, first for the paper's notation of
+shifts and diagonals, then over the integers in general (Euclid). The rest is summed over one index after the other
+(Faulhaber), once for each choice of a bound that is the greatest lower one and a bound that is the least upper one.
+Where an index has a coefficient, its bounds are quotients, rounded down; a quotient of sizes becomes an unknown, and
+for indices in a quotient the sum is split by their remainders.
 
-A range whose end is just before its beginning has no points, and the sum over it is 0 by the formula as well: so
-0 <= i < n needs no condition, since n >= 0. What a result says where its conditions hold is exact.
+A range whose end is just before its beginning has no points, and the formula gives 0 for it as well: so 0 <= i < n
+needs no condition, since n >= 0. Where the conditions of a result hold, it is exact.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _MOST_STEPS = 250
 _ROUNDS = 4
 
 Cell = tuple[Predicate, Polynomial]
-"""A number that counts where a condition on sizes and quotients holds."""
+"""A condition on sizes and quotients, and a number that is added where it holds."""
 
 
 def number_of_points(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
     """The number of points of the ranges at which `p` is true: the sum of the cells whose conditions hold.
 
-    Indices that relations or index arrays tie together have a number of points that is an unknown, a `Domain`. Raises
+    For indices that relations or index arrays tie together, the number of points is an unknown, a `Domain`. Raises
     `TooHard` if there would be too many cells.
     """
     names = {i: place(k) for k, i in enumerate(ranges)}
@@ -104,7 +104,7 @@ def _product(first: Iterable[Cell], second: Iterable[Cell]) -> tuple[Cell, ...]:
 
 
 def gathered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """The cells with those of one condition added up."""
+    """The cells, with those under the same condition added up."""
     found: dict[Predicate, list[Polynomial]] = {}
     for p, a in cells:
         found.setdefault(p, []).append(a)
@@ -161,13 +161,13 @@ def by_barvinok(p: Predicate) -> tuple[Cell, ...]:
 
 
 def _own(p: Predicate, ranges: Ranges) -> tuple[Index, ...]:
-    """What is counted: the indices, and the quotients by which isl tells remainders."""
+    """The variables to count: the indices, and the quotients that isl introduces for remainders."""
     return tuple(dict.fromkeys([*ranges, *indices_of(p)]))
 
 
 def domain_of_data(ranges: Ranges, p: Predicate) -> Domain:
-    """The points of data, written in one way of those in which they can be: the parts of a conjunction or disjunction
-    in order, the indices in the order in which these mention them."""
+    """The points of data as a domain in canonical form: the parts of conjunctions and disjunctions are sorted, and the
+    indices are in the order in which these mention them."""
     domain = in_one_order(ranges, alpha_normal(p))
     for _ in range(_ROUNDS):
         again = _in_order(domain)
@@ -188,7 +188,7 @@ def _in_order(domain: Domain) -> Domain:
 
 
 def _first_mention(p: Predicate, i: Index) -> tuple[int, ...]:
-    """Where `p` mentions an index first, as a path into it."""
+    """The first occurrence of an index in `p`, as a path."""
     match p:
         case And(parts) | Or(parts):
             for k, part in enumerate(parts):
@@ -228,7 +228,7 @@ def _count(indices: tuple[Index, ...], p: Predicate) -> tuple[Cell, ...]:
 
 
 def _normal(task: _Task) -> _Task:
-    """The same task with each comparison divided by what divides the coefficients of its indices."""
+    """The same task, with each comparison divided by the common divisor of the coefficients of its indices."""
     parts = conjunction(part for q in conjuncts(task.p) for part in _divided(q, task.indices))
     if parts is FALSE:
         return _Task(task.indices, FALSE, task.value)
@@ -253,7 +253,7 @@ def _divided(q: Predicate, indices: tuple[Index, ...]) -> Iterator[Predicate]:
 
 
 def _compared(q: Predicate) -> Affine:
-    """What a comparison compares with 0."""
+    """The value that a comparison compares with 0."""
     assert isinstance(q, Equal | NonNegative), "a conjunction of comparisons"
     return q.difference if isinstance(q, Equal) else q.value
 
@@ -263,7 +263,8 @@ def _part_in(a: Affine, indices: tuple[Index, ...]) -> Affine:
 
 
 def _solved(task: _Task) -> list[_Task]:
-    """The task without an index that an equality determines, or with smaller coefficients; none if none does."""
+    """The task without an index that an equality determines, or with smaller coefficients in an equality; none if there
+    is no equality."""
     for q in conjuncts(task.p):
         terms = _part_in(_compared(q), task.indices).terms
         if not isinstance(q, Equal) or not terms:
@@ -273,21 +274,21 @@ def _solved(task: _Task) -> list[_Task]:
         assert isinstance(x, Index)
         if abs(k) == 1:
             return [_with(task, x, atom_affine(x) - q.difference * k, keeps=False)]
-        # x + (l // k) * y is as good an index as x, and leaves the remainder of l as the coefficient of y
+        # x + (l // k) * y can replace the index x, which leaves the remainder of l as the coefficient of y
         y, other = ordered[1]
         return [_with(task, x, atom_affine(x) - atom_affine(y) * (other // k))]
     return []
 
 
 def _with(task: _Task, x: Index, value: Affine, keeps: bool = True) -> _Task:
-    """The task with `value` in the place of `x`."""
+    """The task with `x` replaced by `value`."""
     indices = task.indices if keeps else tuple(i for i in task.indices if i is not x)
     return _Task(indices, substitute(task.p, {x: value}), task.value.substitute({x: affine(value)}))
 
 
 @dataclass(frozen=True)
 class _Way:
-    """Sum over `index`; first, while there are any, take the other indices of `divisors` by their remainders."""
+    """Sum over `index`; but while there are indices in `divisors`, first split by their remainders."""
 
     index: Index
     lows: list[Affine]
@@ -296,7 +297,7 @@ class _Way:
 
     @property
     def pieces(self) -> int:
-        """How many tasks this leads to."""
+        """The number of tasks to which this leads."""
         count = max(1, len(self.lows) * len(self.highs))
         for divisor in self.divisors.values():
             count *= divisor
@@ -304,7 +305,7 @@ class _Way:
 
 
 def _way(task: _Task, x: Index) -> _Way:
-    """The bounds of `x`, or which other indices stand in the way of them."""
+    """The bounds of `x`, and the other indices that prevent these from being affine."""
     lows: list[Affine] = []
     highs: list[Affine] = []
     divisors: dict[Index, int] = {}
@@ -328,7 +329,7 @@ def _way(task: _Task, x: Index) -> _Way:
 
 
 def _summed(task: _Task) -> list[_Task]:
-    """The tasks that summing over one index leaves; there is no equality in an index."""
+    """The tasks that are left by summing over one index, or by splitting by remainders; no equality has an index."""
     way = min((_way(task, x) for x in task.indices), key=lambda way: way.pieces)
     for y, divisor in way.divisors.items():
         return [_with(task, y, atom_affine(y) * divisor + r) for r in range(divisor)]
@@ -340,7 +341,7 @@ def _summed(task: _Task) -> list[_Task]:
     found = []
     for least, low in enumerate(way.lows):
         for most, high in enumerate(way.highs):
-            # of several that are greatest or least, the first
+            # if several bounds are equal, the first counts
             chosen = [
                 *(
                     less(other, low) if k < least else at_most(other, low)

@@ -24,7 +24,7 @@ class Domain:
         return self if p is TRUE else Domain(self.binders, _both(self.pred, p))
 
     def over(self, *binders: tuple[Index, Affine]) -> Domain:
-        """The points of more indices; an outer one that is bound again is renamed."""
+        """The points over more indices; an outer index that is bound again is renamed."""
         hidden = {i: Index(i.name) for i, _ in self.binders if any(i is j for j, _ in binders)}
         if not hidden:
             return Domain((*self.binders, *binders), self.pred)
@@ -37,8 +37,8 @@ Charges = dict[Domain, int]
 
 
 def _both(p: Predicate, q: Predicate) -> Predicate:
-    """p and q. Of bounds on the same terms only the tightest stays, so that shared parts reached under many
-    combinations of brackets are reached on few domains."""
+    """p and q, with only the tightest of several bounds on the same terms, so that shared parts which are reached under
+    many combinations of brackets are reached on few domains."""
     parts: dict[object, Predicate] = {}
     for part in conjuncts(conjunction([p, q])):
         key: object = part
@@ -52,7 +52,7 @@ def _both(p: Predicate, q: Predicate) -> Predicate:
 
 
 def factors(parts: Iterable[Predicate]) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
-    """The conjuncts in groups that share no index, each group with its indices."""
+    """Groups of conjuncts that share no index, each with its indices."""
     parts = tuple(parts)
     leader: dict[Index, Index] = {}
 
@@ -81,22 +81,22 @@ _MOST_ORDERS = 24
 
 
 def in_one_order(ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
-    """The points of the ranges at which `p` is true: one domain in whatever order the indices come, unless there are
-    very many orders in which `p` says the same of them."""
+    """The points of the ranges at which `p` is true, as a domain that does not depend on the order of the indices,
+    unless too many orders are symmetric."""
     found = [_in_order(order, ranges, p) for order in _orders(ranges, p)]
     return min(found, key=repr) if len(found) > 1 else found[0]
 
 
 def _in_order(order: tuple[Index, ...], ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
-    """The points of `p`, the indices being named by their places in that order."""
+    """The points of `p`, with indices named by their places in `order`."""
     names: dict[Atom, Affine] = {i: atom_affine(place(k)) for k, i in enumerate(order)}
     parts = sorted(conjuncts(substitute(p, names)), key=repr)
     return Domain(tuple((place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
 
 
 def _orders(ranges: Mapping[Index, Affine], p: Predicate) -> Iterator[tuple[Index, ...]]:
-    """Orders of the indices that don't depend on their names: by what `p` says of each, indices of which it says the
-    same in every order."""
+    """Orders of the indices that don't depend on their names: sorted by their occurrences in `p`, and indices with the
+    same occurrences in every order."""
     kinds = dict.fromkeys(ranges, 0)
     for _ in ranges:
         texts = {i: (kinds[i], repr(n), _said_of(i, kinds, p)) for i, n in ranges.items()}
@@ -108,7 +108,7 @@ def _orders(ranges: Mapping[Index, Affine], p: Predicate) -> Iterator[tuple[Inde
         if len(numbers) == len(ranges):
             break
     same = [[i for i in ranges if kinds[i] == k] for k in sorted(set(kinds.values()))]
-    orders = product(*(islice(permutations(group), _MOST_ORDERS) for group in same))  # it lists all that it is given
+    orders = product(*(islice(permutations(group), _MOST_ORDERS) for group in same))  # product() lists it all
     return (tuple(i for group in order for i in group) for order in islice(orders, _MOST_ORDERS))
 
 

@@ -21,10 +21,10 @@ _SEARCHED = 1_000_000
 
 
 def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
-    """What is wrong if at these sizes an extremum or a choice of `f` has no point though all around it is true.
+    """The error message if at these sizes an extremum or choice of `f` has no point where it is evaluated; else None.
 
-    None if that can't be, or depends on data: of a condition only what does not read any is looked at. Raises
-    `LimitError` if too many points must be looked at one by one.
+    Only parts of conditions that read no data are considered, so it is None if the answer depends on data. Raises
+    `LimitError` if too many points would have to be enumerated.
     """
     return _empty_extremum(f, tuple(sizes.items()))
 
@@ -32,7 +32,7 @@ def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
 @cached
 def _empty_extremum(f: Function, sizes: tuple[tuple[Size, int], ...]) -> str | None:
     if not f.census.has(Extremum, Choice):
-        return None  # without the domains of all that is in it
+        return None  # without the domains of everything in it
     setting = Setting(dict(sizes))
     counter = Counter(setting)
     for e, domain, _ in visits(f.body):

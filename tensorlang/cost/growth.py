@@ -17,21 +17,21 @@ from tensorlang.sets.isl import implies, is_empty
 
 _LARGE = 10**9
 _FACTOR = 4
-"""Of two sizes one is said to bound the other if that is at most this many times as large."""
+"""A size counts as bounded by another if it is at most this many times as large."""
 _WORDS = {1: "linear", 2: "quadratic", 3: "cubic"}
 
 
 def leading(a: Polynomial) -> Polynomial:
-    """The terms of `a` that no other one outgrows as all sizes do; a quotient grows as the fraction does."""
+    """The terms of `a` that no other term outgrows as all sizes grow; a quotient grows like the fraction."""
     smooth = _without_rounding(a)
     kept = _largest(smooth.terms, TRUE)
     return Polynomial({monomial: k for monomial, k in smooth.terms.items() if monomial in kept})
 
 
 def order(cells: Iterable[Cell], context: Predicate) -> list[Monomial]:
-    """Products of sizes and numbers of points of which the sum bounds the number, up to a factor, at large sizes.
+    """Products of sizes and numbers of points whose sum bounds the number, up to a factor, at large sizes.
 
-    None of them can be left out. Of n*w where w <= n and n*n elsewhere the first is left, which is more than the other
+    None of them can be left out. For n*w where w <= n, and n*n elsewhere, only n*w is left, which is larger than n*n
     wherever that is needed.
     """
     needed: list[tuple[Predicate, Monomial]] = []
@@ -49,7 +49,7 @@ def order(cells: Iterable[Cell], context: Predicate) -> list[Monomial]:
 
 
 def outgrown(cells: Iterable[Cell], bound: Iterable[Cell], context: Predicate) -> list[Monomial]:
-    """The products of which the sum of `cells` has more, at large sizes, than a multiple of that of `bound`."""
+    """The products in the sum of `cells` that exceed, at large sizes, any multiple of the sum of `bound`."""
     bounds, found = list(bound), dict[Monomial, None]()
     for p, a in cells:
         here = conjunction([context, _large(p, a)])
@@ -62,7 +62,7 @@ def outgrown(cells: Iterable[Cell], bound: Iterable[Cell], context: Predicate) -
 
 
 def _large(p: Predicate, a: Polynomial) -> Predicate:
-    """`p`, and that the sizes of `a` are large."""
+    """`p` and the condition that the sizes in `a` are large."""
     sizes = [x for x in a.unknowns if isinstance(x, Size)]
     return conjunction([p, *(at_most(constant(_LARGE), atom_affine(x)) for x in sizes)])
 
@@ -74,7 +74,7 @@ def _added(a: Polynomial) -> list[Monomial]:
 def _regions(
     here: Predicate, cells: Sequence[Cell], context: Predicate
 ) -> Iterator[tuple[Predicate, list[Polynomial]]]:
-    """The sizes of `here` in parts, in each of which some of `cells` hold throughout and the others nowhere."""
+    """Parts of the region `here`, in each of which some of `cells` hold throughout and the others nowhere."""
     stack: list[tuple[Predicate, int, list[Polynomial]]] = [(here, 0, [])]
     while stack:
         where, k, held = stack.pop()
@@ -113,7 +113,7 @@ def _without_rounding(a: Polynomial) -> Polynomial:
 
 
 def _largest(monomials: Iterable[Monomial], p: Predicate) -> list[Monomial]:
-    """Those that where `p` holds no other one bounds; of two that bound each other, the first."""
+    """The monomials that no other one bounds where `p` holds; the first of two that bound each other."""
     kept: list[Monomial] = []
     for m in sorted(monomials, key=len, reverse=True):
         if not _is_in(m, kept, p):
@@ -122,12 +122,12 @@ def _largest(monomials: Iterable[Monomial], p: Predicate) -> list[Monomial]:
 
 
 def _is_in(small: Monomial, several: Iterable[Monomial], p: Predicate) -> bool:
-    """Whether one of several products bounds another where `p` holds."""
+    """Whether one of several products bounds `small` where `p` holds."""
     return any(_is_bounded(small, large, p) for large in several)
 
 
 def _is_bounded(small: Monomial, large: Monomial, p: Predicate) -> bool:
-    """Whether each factor of `small` is at most a few times one of its own in `large`."""
+    """Whether each factor of `small` is at most a few times a different factor of `large`, where `p` holds."""
     rest = list(large)
     others = []
     for x in small:

@@ -1,10 +1,10 @@
-"""What functions of numbers cost whose loops data end: amounts times visits, which only data tell.
+"""The cost of scalar functions with data-dependent loops: amounts times visits, which only data determine.
 
     cost(f(e..)) = base + sum over the loops and branches of f: amount * visits        in the place of (4.26)
 
-`trips(i0:n. f(x[i0]))` are the trips of its loop, of the calls at all these points together, `trips(f(x), 2)` those of
-its second loop, and `taken(.., k)` how often the condition of its k-th branch held. Calls with the same arguments at
-the same points have the same visits, so those of a function and of its derivatives are one unknown.
+`trips(i0:n. f(x[i0]))` is the number of trips of its loop, for the calls at all these points together, `trips(f(x), 2)`
+that of its second loop, and `taken(.., k)` the number of times that the condition of its k-th branch held. Calls with
+the same arguments at the same points have the same visits, so a function and its derivatives share one unknown.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tensorlang.recursion import run
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """How often a loop or a branch of a function is visited by its calls at all points of a domain. `name` says so, and
-    equal ones are one object."""
+    """The number of visits of a loop or branch of a function, by its calls at all points of a domain. `name` describes
+    it as text, and equal ones are one object."""
 
     name: str
     site: int
@@ -48,7 +48,7 @@ _known: Alive[tuple[object, ...], Visits] = Alive()
 
 
 def of_call(e: Call, domain: Domain) -> tuple[int, list[tuple[Visits, int]]]:
-    """What a call costs at each point of a domain, and for the visits there."""
+    """The cost of a call at each point of a domain, and its visits there with the cost of each."""
     loops = e.function.loops
     assert loops is not None
     arguments = e.arguments[: loops.arity]
@@ -77,7 +77,7 @@ def _text(label: str, arguments: Sequence[Expr], domain: Domain) -> str:
 
 
 def has_loops(f: Function) -> bool:
-    """Whether `f` calls a function with loops that data end."""
+    """Whether `f` calls a function with data-dependent loops."""
     return any(isinstance(e, Call) and e.function.loops is not None for e in _nodes(f.body))
 
 
@@ -93,7 +93,7 @@ def _nodes(root: Expr) -> Iterator[Expr]:
 
 
 def counted(f: Function, bound: Bound) -> Callable[[Visits], int]:
-    """How many visits there are at these arguments of `f`."""
+    """A function that counts visits at these arguments of `f`."""
     values = {e.var: e.value for e in _nodes(f.body) if isinstance(e, Let)}
     found: dict[Visits, int] = {}
 
@@ -141,7 +141,7 @@ def _needed(e: Expr, values: dict[Var | IndexArray, Expr], given: set[Any]) -> l
 
 
 def unknown_visits(f: Function, x: Visits) -> ArgumentError:
-    """The error for visits that no data tell."""
+    """The error for visits whose number no data determine."""
     given = ", ".join(f"{p.name}=.." for p in f.params)
     return ArgumentError(
         f"what {f.name} costs depends on {x.name}, which its arguments decide",

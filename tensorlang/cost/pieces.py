@@ -1,7 +1,7 @@
-"""Cells added up to pieces: all sizes are in exactly one piece each, and there are few.
+"""Cells combined into few pieces, such that any sizes are in exactly one piece.
 
-The pieces are the leaves of a tree that asks one comparison after the other. Two branches become one where the
-number on one of them is right on the other as well: n >= 1 needs no piece of its own if the polynomial is 0 at n = 0.
+The pieces are the leaves of a decision tree over comparisons. Two branches are merged if the number on one of them is
+right on the other as well: n >= 1 needs no piece of its own if the polynomial is 0 at n = 0.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _MOST_REMAINDERS = 400
 _FEW = 12
 
 _Open = tuple[tuple[Predicate, ...], Polynomial]
-"""A number that counts where some comparisons hold."""
+"""Comparisons, and a number that is added where they hold."""
 
 
 def simplified(cells: Iterable[Cell], context: Predicate) -> tuple[Cell, ...]:
-    """The cells with conditions that say no more than `context` leaves open, those of one condition added up."""
+    """The cells, with conditions simplified in `context`, and those under the same condition added up."""
     found = gathered((_ordered(_simplified(p, context)), a) for p, a in cells)
     return _arranged((p, reduced(a)) for p, a in found)
 
@@ -55,7 +55,7 @@ def _simplified(p: Predicate, context: Predicate) -> Predicate:
 
 
 def known(context: Predicate, p: Predicate) -> Predicate:
-    """The context, with what quotients in it and in `p` are."""
+    """The context and the definitions of the quotients in it and in `p`."""
     return conjunction([context, definitions(conjunction([context, p]))])
 
 
@@ -76,13 +76,13 @@ def are_apart(cells: Sequence[Cell], context: Predicate) -> bool:
 
 
 def are_everywhere(cells: Sequence[Cell], context: Predicate) -> bool:
-    """Whether everywhere in `context` some cell holds; False if that is not seen."""
+    """Whether some cell holds everywhere in `context`; False if no proof is found."""
     either = disjunction(p for p, _ in cells)
     return implies(known(context, either), either)
 
 
 def _arranged(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """The cells that are not 0, the broadest first, so that the same ones always come in the same order."""
+    """The cells that are not 0 in a canonical order, the broadest first."""
     return tuple(sorted(((p, a) for p, a in cells if a), key=lambda cell: (*_breadth(cell[0]), _names(cell[0]))))
 
 
@@ -97,8 +97,8 @@ def _names(p: Predicate) -> list[tuple[bool, str]]:
 
 
 def vanishes(a: Polynomial, region: Predicate) -> bool:
-    """Whether `a` is 0 in all of `region`, by the equalities there, for all remainders of the sizes, and for each value
-    of a size that has few; False if that is not seen."""
+    """Whether `a` is 0 in all of `region`, by its equalities, all remainders of the sizes, and all values of a size
+    that has few; False if no proof is found."""
     a = _solved(a, conjunction([region, *_equalities(region, TRUE)]))
     if not a or is_empty(region, known(region, region)) or _is_zero_by_remainders(a, region):
         return True
@@ -121,7 +121,7 @@ def _is_zero_by_remainders(a: Polynomial, region: Predicate) -> bool:
 
 
 def moduli_of(*polynomials: Polynomial) -> dict[Size, int]:
-    """Of each size in quotients a number of which the remainder tells those of all of them."""
+    """For each size in quotients, a modulus whose remainder determines the remainders in all of them."""
     moduli: dict[Size, int] = {}
     for a in polynomials:
         for x in a.unknowns:
@@ -132,7 +132,7 @@ def moduli_of(*polynomials: Polynomial) -> dict[Size, int]:
 
 
 def _congruent(moduli: Mapping[Size, int], remainders: Sequence[int]) -> Predicate:
-    """Each size leaves its remainder."""
+    """The condition that each size has its remainder."""
     return conjunction(
         equal(atom_affine(x), atom_affine(place(k)) * modulus + r)
         for k, ((x, modulus), r) in enumerate(zip(moduli.items(), remainders, strict=True))
@@ -140,7 +140,7 @@ def _congruent(moduli: Mapping[Size, int], remainders: Sequence[int]) -> Predica
 
 
 def _equalities(p: Predicate, context: Predicate) -> list[Predicate]:
-    """What `p` says in `context` without writing it as an equality."""
+    """The equalities that `p` implies in `context`."""
     return [equal(zero, constant(0)) for zero in forced_equalities(p, known(context, p))]
 
 
@@ -160,20 +160,20 @@ def _solved(a: Polynomial, p: Predicate) -> Polynomial:
 
 
 def rewritten(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
-    """`a` with affine expressions in the places of sizes, in quotients too."""
+    """`a` with sizes replaced by affine expressions, also in quotients."""
     changes = ((x, replaced(atom_affine(x), values)) for x in a.unknowns if isinstance(x, Size | Quotient))
     return a.substitute({x: affine(value) for x, value in changes})
 
 
 def _settled(p: Predicate, a: Polynomial, context: Predicate) -> Cell:
-    """A piece whose number doesn't repeat what its condition says: where n = 0, there is no n."""
+    """A piece whose number is simplified by its condition: where n = 0, no n occurs in it."""
     ordered = [*reversed(conjuncts(_ordered(p))), *_equalities(p, context)]
     p = _ordered(conjunction(not_implied(ordered, known(context, p))))
     return p, reduced(_solved(a, p))
 
 
 def _breadth(p: Predicate) -> tuple[int, int]:
-    """The broader a condition is, the less: equalities make it narrow, and so do sizes that stay below a number."""
+    """A sort key that puts broad conditions first: equalities and upper bounds on sizes make a condition narrow."""
     parts = conjuncts(p)
     limits = [q for q in parts if isinstance(q, NonNegative) and all(k < 0 for _, k in q.value.terms)]
     return sum(isinstance(q, Equal) for q in parts), len(limits)
@@ -220,7 +220,7 @@ def _not(q: Predicate) -> Predicate:
 
 
 class _Planter:
-    """Makes trees, up to a fixed amount of work."""
+    """Builds trees, up to a fixed amount of work."""
 
     def __init__(self) -> None:
         self.visits = 0
@@ -255,7 +255,7 @@ class _Planter:
         return _Fork(question, yes, no)
 
     def agree(self, a: _Tree, b: _Tree, region: Predicate) -> bool:
-        """Whether two trees are the same number everywhere in `region`."""
+        """Whether two trees have the same value everywhere in `region`."""
         self.visits += 1
         if self.visits > _MOST_VISITS:
             raise TooHard

@@ -54,7 +54,7 @@ class Polynomial:
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
-        """Those that occur in it."""
+        """The unknowns that occur in it."""
         return tuple(dict.fromkeys(x for monomial in self.terms for x in monomial))
 
     @property
@@ -63,7 +63,7 @@ class Polynomial:
         return lcm(*(k.denominator for k in self.terms.values()))
 
     def substitute(self, values: Mapping[Unknown, Polynomial]) -> Polynomial:
-        """The polynomial with others in the places of some unknowns, all at once."""
+        """The polynomial with some unknowns replaced by polynomials, all at once."""
         parts = []
         for monomial, k in self.terms.items():
             part = Polynomial({tuple(x for x in monomial if x not in values): k})
@@ -97,7 +97,7 @@ def unknown(x: Unknown) -> Polynomial:
 
 
 def affine(a: Affine) -> Polynomial:
-    """`a`, which looks nothing up, as a polynomial."""
+    """`a`, which has no lookups, as a polynomial."""
     terms = [((x,), k) for x, k in a.terms if isinstance(x, Size | Index)]
     return collected([*terms, ((), a.constant)])
 

@@ -1,4 +1,4 @@
-"""Quasi-polynomials: polynomials in quotients of sizes rounded down, too, and how they are summed."""
+"""Quasi-polynomials, which are polynomials in sizes and in quotients of sizes rounded down; and their sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_mos
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Quotient(Index):
-    """numerator / divisor, rounded down: to integer sets an index like any other, of which `definition` is known."""
+    """numerator / divisor, rounded down: for integer sets an ordinary index that satisfies `definition`."""
 
     numerator: Affine = field(kw_only=True)
     divisor: int = field(kw_only=True)
@@ -29,10 +29,10 @@ class Quotient(Index):
 
 
 def quotient(a: Affine, divisor: int) -> Affine:
-    """a / divisor, rounded down: what is divisible is divided, and only of the rest there is a `Quotient`.
+    """a / divisor, rounded down: the divisible part is divided, and only the rest becomes a `Quotient`.
 
-    So that equal ones are one, the first coefficient in a quotient is at most half of the divisor, and halves are of
-    even numbers where they can: (n + 1) / 2 rounded down is n - n / 2 rounded down.
+    So that equal quotients have one form, the first coefficient in a quotient is at most half of the divisor, and
+    halves have no constant: (n + 1) / 2 rounded down is n - n / 2 rounded down.
     """
     whole = Affine(tuple((x, k // divisor) for x, k in a.terms if k // divisor), a.constant // divisor)
     rest = Affine(tuple((x, k % divisor) for x, k in a.terms if k % divisor), a.constant % divisor)
@@ -58,7 +58,7 @@ def _quotient(numerator: Affine, divisor: int) -> Quotient:
 
 
 def unrounded(p: Predicate) -> Predicate:
-    """A comparison without a quotient, where that is the same: n / 2 rounded down is at least m where n >= 2 * m."""
+    """An equivalent comparison without a quotient, if there is one: n >= 2 * m for n / 2 rounded down >= m."""
     if isinstance(p, Equal):
         zero = p.difference
         alone = any(isinstance(x, Quotient) and abs(k) == 1 for x, k in zero.terms)
@@ -74,7 +74,7 @@ def unrounded(p: Predicate) -> Predicate:
 
 
 def replaced(a: Affine, values: Mapping[Size, Affine]) -> Affine:
-    """`a` with other affine expressions in the places of sizes, in quotients too."""
+    """`a` with sizes replaced by affine expressions, also in quotients."""
     parts = []
     for x, k in a.terms:
         value = atom_affine(x)
@@ -87,7 +87,7 @@ def replaced(a: Affine, values: Mapping[Size, Affine]) -> Affine:
 
 
 def divisors(a: Affine) -> dict[Size, int]:
-    """Of each size in a quotient in `a`, a number of which all divisors there, nested ones too, are divisors."""
+    """For each size in quotients in `a`, a common multiple of their divisors, multiplied for nested quotients."""
     found: dict[Size, int] = {}
     for x in a.atoms:
         if isinstance(x, Quotient):
@@ -100,7 +100,7 @@ def divisors(a: Affine) -> dict[Size, int]:
 
 
 def definitions(p: Predicate) -> Predicate:
-    """What is known of the quotients in `p`, those in other quotients too."""
+    """The definitions of the quotients in `p`, including those nested in other quotients."""
     found: dict[Quotient, None] = {}
     waiting = sorted((x for x in free_atoms(p) if isinstance(x, Quotient)), key=lambda x: x.name)
     while waiting:
@@ -134,10 +134,10 @@ def _bernoulli(j: int) -> Fraction:
 
 
 def reduced(p: Polynomial) -> Polynomial:
-    """`p` with quotients of the same number by the same divisor in no product with one another.
+    """`p` without products of quotients that differ only by a constant in the numerator.
 
     With e = d * q + r, the quotient of e + c by d is q, or q + 1 where r + c >= d. So the differences from q are 0
-    or 1, the product of two of them is the lesser one, and q itself is e less their sum, by d.
+    or 1, and the product of two of them is the lesser one; q itself follows from e and their sum.
     """
     families: dict[tuple[Affine, int], None] = {}
     for x in p.unknowns:
@@ -164,7 +164,7 @@ def _reduced_family(p: Polynomial, e: Affine, d: int) -> Polynomial:
 
 
 def _least(monomial: Monomial, places: Mapping[Index, int]) -> Monomial:
-    """A product in which of several steps only the one that is 1 most rarely is left."""
+    """A product in which only that one of several steps is left that is most rarely 1."""
     steps = [x for x in monomial if x in places]
     others = [x for x in monomial if x not in places]
     return tuple(sorted([*others, *sorted(set(steps), key=lambda x: places[x])[:1]], key=id))  # type: ignore[index]

@@ -1,8 +1,8 @@
-"""How large the ratio of two costs gets, over all sizes of at least 1.
+"""The supremum of the ratio of two costs, over all sizes of at least 1.
 
-Where n = 1 + s, m = 1 + t and so on, a ratio of polynomials whose coefficients are not negative is at most the largest
-ratio of coefficients, and as sizes grow in some direction it approaches that of the terms which grow most. Where the
-two don't meet, the sizes are split: n = 1, or n = 2 + s.
+With n = 1 + s, m = 1 + t and so on, a ratio of polynomials whose coefficients are not negative is at most the largest
+ratio of coefficients; and as sizes grow in some direction, it approaches the ratio of the fastest growing terms. While
+these two bounds differ, the sizes are split: n = 1, or n = 2 + s.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _INFINITE = Fraction(10**30)
 
 @dataclass(frozen=True)
 class Supremum:
-    """The least upper bound of a ratio is at least `least`, and at most `most`, or nothing is known if that is None.
+    """Bounds on the least upper bound of a ratio: at least `least`, and at most `most`, which is None if unknown.
 
-    `where` says at which sizes the ratio is `least`, or as which grow it approaches that.
+    `where` says at which sizes the ratio is `least`, or as which sizes grow it approaches that.
     """
 
     least: Fraction
@@ -56,7 +56,7 @@ class Supremum:
 
 
 def numbers_in(f: Function, types: Iterable[Type]) -> CostPolynomial:
-    """How many numbers arrays of these types hold, in the sizes of `f`."""
+    """The number of numbers in arrays of these types, in the sizes of `f`."""
     found = number(0)
     for kind in types:
         for _, part in leaves(kind):
@@ -68,10 +68,10 @@ def numbers_in(f: Function, types: Iterable[Type]) -> CostPolynomial:
 
 
 def supremum(above: CostPolynomial, below: CostPolynomial) -> Supremum:
-    """The supremum of above / below, over the sizes of at least 1 and all data, as far as it can be told.
+    """Bounds on the supremum of above / below, over the sizes of at least 1 and all data.
 
-    `below` must be positive there, and neither may be negative. Where only data tell numbers of points, these are taken
-    to be any: then `most` holds, and `least` is 0 unless sizes alone tell of more.
+    `below` must be positive there, and neither may be negative. Numbers of points that only data determine may be any:
+    then `most` is a bound, and `least` is 0 unless a part that depends on sizes alone gives more.
     """
     positive = [at_most(constant(1), atom_affine(size)) for size in (above - below).program.sizes]
     context = conjunction([*positive, above.context, below.context])
@@ -87,7 +87,7 @@ def supremum(above: CostPolynomial, below: CostPolynomial) -> Supremum:
 
 @dataclass(frozen=True)
 class _Box:
-    """above / below in unknowns of at least 0; the sizes are the `values` of these, within `region`."""
+    """above / below in unknowns of at least 0; `values` has the sizes in terms of these, within `region`."""
 
     above: Polynomial
     below: Polynomial
@@ -105,13 +105,13 @@ class _Box:
         return any(isinstance(x, Domain) for a in (self.above, self.below) for x in a.unknowns)
 
     def replaced(self, x: Size, value: Affine) -> _Box:
-        """With `value` in the place of `x`."""
+        """The box with the unknown `x` replaced by `value`."""
         change: dict[Size, Affine] = {x: value}
         values = {size: replaced(a, change) for size, a in self.values.items()}
         return _Box(rewritten(self.above, change), rewritten(self.below, change), values, self.region)
 
     def is_empty(self, least: Mapping[Size, int]) -> bool:
-        """Whether no sizes in the region have unknowns that are at least so large, and 0 where nothing is said."""
+        """Whether no sizes in the region have unknowns of at least these values, and 0 for those not in `least`."""
         sizes: dict[Size, Affine] = {x: atom_affine(x) + n for x, n in least.items()}
         sizes |= {x: constant(0) for x in self.unknowns if x not in least}
         fresh = {x: atom_affine(Size(f"{x.name} ")) for x in self.unknowns}
@@ -120,7 +120,8 @@ class _Box:
         return is_empty(both, known(both, both))
 
     def bound(self) -> tuple[Fraction | None, Monomial]:
-        """The largest ratio of coefficients, and where it is; None if a coefficient below is too small for any."""
+        """The largest ratio of coefficients and its monomial; None for the ratio if a coefficient of `below` is
+        negative, or 0 with a positive one above."""
         found: tuple[Fraction | None, Monomial] = (Fraction(0), ())
         for monomial in {**self.above.terms, **self.below.terms}:
             a, b = Fraction(self.above.terms.get(monomial, 0)), Fraction(self.below.terms.get(monomial, 0))
@@ -155,7 +156,7 @@ class _Box:
 
 
 def _fastest(a: Polynomial, rate: Mapping[Size, int]) -> dict[int, Fraction]:
-    """The coefficients of the powers of t where each unknown is t to its rate, or 0 if that is 0."""
+    """The coefficients of the powers of t, if each unknown is t to the power of its rate, or 0 if its rate is 0."""
     found: dict[int, Fraction] = {}
     for monomial, k in a.terms.items():
         speeds = [rate[x] for x in monomial if isinstance(x, Size)]
@@ -165,7 +166,7 @@ def _fastest(a: Polynomial, rate: Mapping[Size, int]) -> dict[int, Fraction]:
 
 
 def _boxes(region: Predicate, a: Polynomial, b: Polynomial) -> Iterator[_Box]:
-    """A region with unknowns of at least 0 for its sizes, once for each remainder of these that quotients ask for."""
+    """The region as boxes over unknowns of at least 0, one for each combination of remainders needed for quotients."""
     moduli = moduli_of(a, b)
     sizes = sorted({x for p in (a, b) for x in p.unknowns if isinstance(x, Size)} | set(moduli), key=lambda x: x.name)
     for remainders in product(*(range(moduli.get(x, 1)) for x in sizes)):
@@ -183,7 +184,7 @@ def _boxes(region: Predicate, a: Polynomial, b: Polynomial) -> Iterator[_Box]:
 
 
 def _lower_bounds(region: Predicate, x: Size) -> tuple[int, list[tuple[Size, int]]]:
-    """A number, and sizes y with numbers k, for which the region says that x is at least that and y + k."""
+    """The lower bounds of x in the region: a number, and pairs of a size y and a number k with x >= y + k."""
     least, below = 1, []
     for q in conjuncts(region):
         if isinstance(q, NonNegative) and q.value.coefficient(x) == 1:
@@ -197,7 +198,7 @@ def _lower_bounds(region: Predicate, x: Size) -> tuple[int, list[tuple[Size, int
 
 
 class _Search:
-    """The boxes whose bounds are above what is attained or approached, the highest first."""
+    """The boxes whose bounds are above the ratios attained or approached so far, the highest first."""
 
     def __init__(self) -> None:
         self.best = (Fraction(0), "all sizes", True)
@@ -205,7 +206,7 @@ class _Search:
         self.order = count()
 
     def push(self, box: _Box) -> None:
-        """Take a box into account."""
+        """Add a box."""
         for limit in box.limits():
             if limit[0] > self.best[0] or (limit[0] == self.best[0] and limit[2] > self.best[2]):
                 self.best = limit

@@ -51,7 +51,7 @@ class _CostReader(ConditionReader):
     visits: Mapping[str, Visits]
 
     def cells(self) -> Deep[list[Cell]]:
-        """`[p] * (2*n - 1) + n^2 - floor(n/2)` up to what goes on with no operator."""
+        """`[p] * (2*n - 1) + n^2 - floor(n/2)`, up to a token that is no operator."""
         found: list[Cell] = []
         sign = -1 if self.accept("-") else 1
         while True:
@@ -123,7 +123,7 @@ class _CostReader(ConditionReader):
         return affine(self._as_affine(value, self.token.start))
 
     def _visits(self) -> Visits:
-        """`trips(i0:n. f(x[i0]))`, of the calls that the program has."""
+        """`trips(i0:n. f(x[i0]))`, for calls that occur in the program."""
         rest = self.text[self.token.start :]
         name = max((name for name in self.visits if rest.startswith(name)), key=len, default="")
         if not name:

@@ -183,7 +183,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def _all_points_of(x: Domain) -> str | None:
-    """The name of the relation that has just these points."""
+    """The name of the relation that consists of exactly these points; None if there is none."""
     if not isinstance(x.pred, Related) or x.pred.relation.sizes != tuple(size for _, size in x.binders):
         return None
     return x.pred.relation.name if x.pred.arguments == tuple(atom_affine(i) for i, _ in x.binders) else None
@@ -195,7 +195,7 @@ def _with_quotients(
     quotient: Callable[[Quotient], str],
     shown_name: Callable[[str], str] = lambda name: name,
 ) -> str:
-    """`p`, shown with names in the places of its quotients, and these then put there."""
+    """`p` as text: shown with names for its quotients, which are then replaced by the text of these."""
     quotients = sorted((x for x in free_atoms(p) if isinstance(x, Quotient)), key=lambda x: x.name)
     names = {f"quotient{k}": x for k, x in enumerate(quotients)}
     shown = show(substitute(p, {x: atom_affine(Size(name)) for name, x in names.items()}))

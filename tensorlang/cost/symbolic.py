@@ -1,4 +1,4 @@
-"""Figure 6 for all sizes: what a program costs as a piecewise quasi-polynomial in its sizes."""
+"""Figure 6 for all sizes: the cost of a program as a piecewise quasi-polynomial in its sizes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tensorlang.sets.isl import counts_everything, implies
 from tensorlang.shown import Shown
 
 _INSTALL = "pip install 'tensorlang[symbolic]', then pip install --force-reinstall --no-deps islpy-barvinok"
-"""The second command, since the two packages have the same files and pip may have put islpy's own in place last."""
+"""The second command is needed since both packages have the same files, and pip may have installed islpy's last."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +152,7 @@ def cost_polynomial(f: Function) -> CostPolynomial:
 
 
 def polynomial_of_one_trip(f: Function) -> CostPolynomial:
-    """What `f` costs where each loop that data end has one trip, and each of its branches takes the cheaper side."""
+    """The cost of `f` if each data-dependent loop has one trip, in which each branch takes the cheaper side."""
     f = with_arrays_outside(f)
     return _with_cells(f, charges(f.body), [])
 
@@ -212,7 +212,7 @@ def _both(f: Function, g: Function) -> Function:
 
 
 class _Values:
-    """The values of what costs depend on at given sizes and data."""
+    """The values of unknowns in costs, at given sizes and data."""
 
     def __init__(self, counter: Counter) -> None:
         self.counter = counter

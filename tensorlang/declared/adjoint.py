@@ -78,7 +78,7 @@ def adjoint_of(
 
 
 def _routine(f: Function | External) -> tuple[Routine, Function | None]:
-    """What calls of `f` are calls of, and `f` if it is a program."""
+    """The routine that calls of `f` call, and `f` if it is a program."""
     if isinstance(f, External):
         return f.routine, None
     if not isinstance(f, Function):
@@ -130,7 +130,7 @@ def _form(routine: Routine) -> str:
 
 
 def _traced(rule: Callable[..., Any], routine: Routine) -> Callable[..., Any]:
-    """`rule`, whose result is pairs nested to the right, of zeros where it gives None."""
+    """`rule`, with its results as a tuple or a single value, and zeros in place of None."""
 
     @functools.wraps(rule)
     def traced(*arguments: Any) -> Any:

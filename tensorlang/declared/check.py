@@ -1,7 +1,7 @@
-"""A declared adjoint held against the function: against the one that is derived, or against differences.
+"""A declared adjoint compared with the derived one, or with finite differences of the function.
 
-At small sizes and random arguments, for a random cotangent of the value. A program's rule is compared exactly wherever
-both can be evaluated on fractions; else, and for external functions, in double precision.
+This is done at small sizes and random arguments, for a random cotangent of the value. A program's rule is compared
+exactly wherever both can be evaluated on fractions; else, and for external functions, in double precision.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_rule(
 
 
 def _sizes(routine: Routine, least: int) -> Iterator[dict[Atom, int]]:
-    """Small values of all sizes, equal ones last."""
+    """Some combinations of small values for all sizes, the largest first."""
     names = list(dict.fromkeys(atom for p in routine.params for n in shape(p.type)[0] for atom in n.atoms))
     every = [dict(zip(names, values, strict=True)) for values in product(range(least, 4), repeat=len(names))]
     step = max(1, len(every) // _MOST_SIZES)
@@ -120,7 +120,7 @@ def _both(
     bars: list[Any],
     exact: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """The cotangents that are derived or differences, and those of the rule."""
+    """The expected cotangents, derived or by finite differences, and those of the rule."""
     if f is None or derived is None:
         assert routine.compute is not None
         values = [np.asarray(x) for x in routine.compute(*arguments)]
@@ -143,7 +143,7 @@ def _nested(kind: Any, parts: Sequence[Any]) -> Any:
 
 
 def _differences(compute: Callable[..., Any], arguments: list[Any], bars: list[Any]) -> list[Any]:
-    """The derivative of <bars, value> by each element: central differences, nan where the sides differ."""
+    """The derivative of <bars, value> with respect to each element: central differences, nan where the sides differ."""
 
     def total(values: Sequence[Any]) -> float:
         return float(sum(np.sum(np.asarray(y) * bar) for y, bar in zip(compute(*values), bars, strict=True)))
@@ -172,7 +172,7 @@ def _compare(
     found: list[Any],
     exact: bool,
 ) -> int:
-    """How many numbers agree. Raises `AdjointError` for one that does not."""
+    """The number of numbers that agree. Raises `AdjointError` for one that does not."""
     agree = 0
     for p, right, rule in zip(routine.params, expected, found, strict=True):
         for at in np.ndindex(right.shape):

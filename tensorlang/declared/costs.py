@@ -1,4 +1,4 @@
-"""Declared costs: polynomials in the sizes, and what XLA's code is counted to do at small sizes."""
+"""Declared costs: polynomials in the sizes, and counts of the operations of XLA's code at small sizes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def declared_cost(name: str, cost: str | int, program: Function) -> tuple[tuple[
 
 
 def cost_at(routine: Routine, sizes: dict[Atom, int]) -> int:
-    """What a call is declared to cost at these sizes."""
+    """The declared cost of a call at these sizes."""
     return sum(weight * prod(n.value(sizes) for n in product) for weight, product in routine.cost)
 
 
 def require_enough(routine: Routine, trusted: bool) -> None:
-    """Raise `AdjointError` if XLA's code for a routine is counted to do more than is declared."""
+    """Raise `AdjointError` if XLA's code for a routine has more operations than declared."""
     import jax
     import numpy as np
 
@@ -57,7 +57,7 @@ def require_enough(routine: Routine, trusted: bool) -> None:
         try:
             done = count(routine.compute, *arrays)
         except CountError:
-            return  # XLA calls a library there, which it does not count
+            return  # XLA calls a library there, which is not counted
         spent = done.arithmetic + done.transcendental
         if spent > cost_at(routine, sizes) and not trusted:
             at = ", ".join(f"{s}={k}" for s, k in sizes.items()) or "any arguments"

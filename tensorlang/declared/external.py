@@ -114,8 +114,8 @@ def _external(body: Callable[..., Any], cost: str | int, trusted: bool, place: P
 
 
 def require_plain(name: str, params: tuple[Var, ...], kind: Type) -> None:
-    """Raise `TypeMismatch` unless the parameters are arrays or numbers whose shapes tell all sizes, and the value is
-    such or pairs of such."""
+    """Raise `TypeMismatch` unless the parameters are arrays or numbers whose shapes determine all sizes, and the value
+    consists of arrays and numbers, perhaps in pairs."""
     if not params:
         raise TypeMismatch(f"{name} has no parameters", hint="a constant needs no function")
     for p in params:
@@ -146,7 +146,7 @@ def require_plain(name: str, params: tuple[Var, ...], kind: Type) -> None:
 
 
 def _computed(name: str, body: Callable[..., Any], params: tuple[Var, ...], kind: Type) -> Callable[..., Any]:
-    """The arrays that the value consists of; in double precision for arrays of NumPy."""
+    """A function that computes the arrays of the value; in double precision for NumPy arrays."""
     import jax
     import jax.numpy as jnp
 

@@ -9,8 +9,8 @@ and its left side, masked by its predicate (6.17) and paired (6.18), is the adjo
 The left sides need not be zero where their predicate is false, so it is never dropped before the end.
 
 No step raises the extended cost (`ledger`), so the adjoint costs at most 4 times the program, inputs and outputs
-counted (Theorem 6.35). What that rests on: predicates of inner products are projected exactly, contributions are
-collected under the union of theirs, and both p and P go into the masks of 6.26 to 6.29.
+counted (Theorem 6.35). This requires that predicates of inner products are projected exactly, that contributions are
+collected under the union of their predicates, and that both p and P go into the masks of 6.26 to 6.29.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Rewriting:
         return live(program), self.steps
 
     def through(self, products: list[InnerProduct]) -> dict[Input, InnerProduct]:
-        """6.19 to 6.29 for a step of a recurrence: inner products with its outputs become some with its variables."""
+        """6.19 to 6.29 for a step of a recurrence: from inner products with its outputs to ones with its variables."""
         self._contribute(products)
         for x in reversed(self.program.statements):
             if isinstance(x, States | Result):
@@ -141,7 +141,7 @@ class _Rewriting:
             self._result(x)
 
     def _result(self, x: Result) -> None:
-        """6.A, once all that refers to what an application gives has been rewritten."""
+        """6.A, once everything that refers to the results of an application has been rewritten."""
         a = x.application
         self.called[a] -= 1
         if self.called[a]:
@@ -167,7 +167,7 @@ class _Rewriting:
         self._contribute(after)
 
     def _states(self, x: States) -> None:
-        """6.R1, once all that refers to the states of a recurrence has been rewritten."""
+        """6.R1, once everything that refers to the states of a recurrence has been rewritten."""
         self.left[x.loop] -= 1
         if self.left[x.loop]:
             return
@@ -188,7 +188,7 @@ class _Rewriting:
         self._contribute(list(made.products))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
-        """The adjoint, in which recurrences store what it reads of their steps."""
+        """The adjoint, in which recurrences store the values of their steps that it reads."""
         new = merged([*self.builder.statements, *output_list(outputs)], self.stored)
         names = {new[x]: name for x, name in self.names.items() if x in new}
         return live(
@@ -231,7 +231,7 @@ class _Rewriting:
             self._contribute([InnerProduct(dy, output, Side.VARIABLE)])
 
     def _contribute(self, products: list[InnerProduct]) -> None:
-        """6.21 to 6.24: <e | D X> is <e | dX>, or 0 if X does not depend on what is differentiated."""
+        """6.21 to 6.24: <e | D X> is <e | dX>, or 0 if X does not depend on a differentiated parameter."""
         for product in products:
             x = product.right
             if x in self.active:
@@ -243,7 +243,7 @@ class _Rewriting:
                 self._step("6.24", (), ())
 
     def _collected(self, x: Statement) -> InnerProduct:
-        """6.25: all contributions to dX as one; a lone one is left as it is, except for a sign."""
+        """6.25: all contributions to dX as one; a single one stays as it is, unless it has a negative sign."""
         products = self.pending[x]
         if len(products) == 1 and products[0].sign > 0:
             return products[0]
@@ -295,8 +295,8 @@ class _Rewriting:
         self._contribute(after)
 
     def _since(self, known: int) -> list[Statement]:
-        """The statements after the first `known`: what is emitted anew is no other statement, and made once."""
-        # from the end: walking there from the start would make the steps quadratic together
+        """The statements after the first `known`; one that is emitted again is listed only once."""
+        # from the end: walking there from the start would make all steps together quadratic
         return list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
 
     def _transposed_contraction(
@@ -330,7 +330,8 @@ class _Rewriting:
 def _through(
     s: SSA, wrt: tuple[Var, ...], products: list[InnerProduct]
 ) -> tuple[Builder, dict[Input, InnerProduct], dict[Loop, Loop]]:
-    """What the rules make of inner products with the outputs of a step."""
+    """The rules applied to inner products with the outputs of a step: the statements, an inner product for each
+    variable, and the recurrences that store more than before."""
     inside = _Rewriting(s, wrt, R)
     for product in products:
         inside.builder.emit(product.left)
@@ -340,7 +341,7 @@ def _through(
 
 @cached
 def _transposed_pattern(x: Pattern, k: int, p: Predicate) -> tuple[Pattern, Predicate]:
-    """What `_transposed_contraction` does to the pattern of a contraction, where it is read where `p` holds."""
+    """The pattern of `_transposed_contraction`, for a contraction with pattern `x` under the predicate `p`."""
     ranges = {**x.outer, **x.inner}
     p = simplify_in(p, ranges)
     own = x.places[k]

@@ -1,10 +1,10 @@
-"""Declared adjoints in the places of calls, and the derivatives that follow from them.
+"""Declared adjoints in place of calls, and the derivatives that follow from them.
 
     6.A   <dY | D r(X0, ..)>_[P]  ->  let (dX0', ..) = r'(X0, .., Y, [P]*dY) in <dX0' | D X0> + ..
 
-where r' is the rule of the routine r, a program, which is linear in dY. So D r(X0, ..; dX0, ..) is its adjoint with
-respect to dY: no further rule is needed for the total derivative. Both are mapped over the indices b of the call, and
-what all of them read has the sum of the cotangents.
+where r' is the rule of the routine r, a program, which is linear in dY. So D r(X0, ..; dX0, ..) is the adjoint of r'
+with respect to dY: the total derivative needs no further rule. Both are mapped over the indices b of the call, and an
+operand that all calls share gets the sum of their cotangents.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tensorlang.surface.inline import inlined
 from tensorlang.surface.terms import Term
 
 adjoints: list[Callable[[SSA, tuple[Var, ...], Type], tuple[SSA, Any]]] = []
-"""How adjoints are derived; `tensorlang.derivative.adjoint`, which needs this module, puts it here."""
+"""The function that derives adjoints; `tensorlang.derivative.adjoint`, which imports this module, puts it here."""
 
 _tangents: WeakKeyDictionary[Routine, Function] = WeakKeyDictionary()
 
 Part = tuple[Statement | Type, bool]
-"""An array, or the type of one of zeros, and whether there is one for each call."""
+"""An array, or the type of an array of zeros, and whether each call has its own."""
 
 
 def cotangents(builder: Builder, a: Application, bars: Sequence[Statement]) -> list[Statement]:
@@ -47,7 +47,7 @@ def cotangents(builder: Builder, a: Application, bars: Sequence[Statement]) -> l
 
 
 def differentials(builder: Builder, a: Application, dx: Sequence[Statement | None]) -> list[Statement]:
-    """D of what `a` gives, for these differentials of its operands."""
+    """The differentials of the results of `a`, for these differentials of its operands."""
     values: list[Part] = [(result_of(a, place), True) for place in range(len(leaves(a.type)))]
     call = _Calls(a)
     count = len(call.binders)
@@ -60,8 +60,8 @@ def differentials(builder: Builder, a: Application, dx: Sequence[Statement | Non
 
 
 def _tangent(routine: Routine) -> Function:
-    """The total derivative that a routine's rule implies: a program of its arguments, its value, a cotangent that it
-    does not depend on, and the differentials of the arguments."""
+    """The total derivative that a routine's rule implies: a program of the routine's arguments, its value, a cotangent
+    on which the result does not depend, and the differentials of the arguments."""
     if routine not in _tangents:
         rule = rule_of(routine)
         bar = rule.params[-1]
@@ -73,7 +73,7 @@ def _tangent(routine: Routine) -> Function:
 
 
 class _Calls:
-    """All calls of one application, as a program of its operands and of what else the derivative reads."""
+    """All calls of one application, as a program of its operands and the other values that the derivative reads."""
 
     def __init__(self, a: Application) -> None:
         self.a = a
@@ -84,7 +84,7 @@ class _Calls:
         self.change: dict[Statement, Statement] = {}
 
     def of(self, f: Function, given: Sequence[Sequence[Part]]) -> Expr:
-        """`f` at the indices of one call, of the parts that each of its parameters is given."""
+        """`f` at the indices of one call, with the `given` parts for each of its parameters."""
         values: dict[Parameter, Term] = {}
         for p, parts in zip(f.params, given, strict=True):
             assert isinstance(p, Var)
@@ -105,7 +105,7 @@ class _Calls:
         return gen(binders, sums(self.binders, access(e, *(atom_affine(i) for i, _ in binders))))
 
     def statements(self, builder: Builder, e: Expr) -> list[Statement]:
-        """`e` as statements, and what it gives."""
+        """Emit `e` as statements; return its outputs."""
         s = normal_ssa(Function("rule", tuple(self.params), e))
         new: dict[Statement, Statement] = {}
         for x in s.statements:

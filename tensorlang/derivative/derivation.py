@@ -102,10 +102,10 @@ RECURRENCE = Rule(
     "<dY | D(fold t:n with s = e0. e1)>_[P]  ->  let c = fold r:n with c = dY. Dt_s e1(n - 1 - r; c) in "
     "<c | D e0>_[Q(0)] + <sum t:n. Dt_w e1(t; c(t)) | D w>_[exists t. Q_w(t)] + ..",
 )
-"""The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
+"""The rule for recurrences, which is not in the paper; `derivative.recurrence` says what it needs."""
 
 COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
-"""The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
+"""The same where no supports Q are proved: the adjoint is right, but its cost is known only by counting."""
 
 
 DECLARED = Rule(
@@ -113,11 +113,11 @@ DECLARED = Rule(
     "declared adjoint",
     "<dY | D r(X0, ..)>_[P]  ->  let (dX0', ..) = r'(X0, .., Y, [P]*dY) in <dX0' | D X0> + ..",
 )
-"""The rule for calls of routines, whose adjoints r' are taken as they are declared."""
+"""The rule for calls of routines, whose adjoints r' are trusted as declared."""
 
 
 class Side(Enum):
-    """What the right side of an inner product is: D of a variable X, its differential dX, or D of X's definition."""
+    """The kind of an inner product's right side: D of a variable X, its differential dX, or D of X's definition."""
 
     VARIABLE = "D X"
     DIFFERENTIAL = "dX"
@@ -154,7 +154,7 @@ class Step(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Told(Shown):
-    """A step in words; `cost` is what it rewrites before and after, where the derivation is told with sizes."""
+    """A step in words; `cost` has the costs before and after of what it rewrites, if sizes are given."""
 
     rule: Rule
     before: str

@@ -1,8 +1,8 @@
 """What each step of a derivation costs before and after: Figures 6 and 17, at given sizes.
 
 The extended cost of an expression in mid-derivation is the cost of its statements and differentials plus, for each
-inner product <e | dX>_[p], the points of p. An inner product with a negative sign counts twice: its negation is
-still to be made. A differential let dX = D[E] that is not used up counts what Figure 13 makes of it.
+inner product <e | dX>_[p], the points of p. An inner product with a negative sign counts twice: it has yet to be
+negated. A differential let dX = D[E] that is not used up counts as its expansion by Figure 13.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tensorlang.sets.solve import project
 
 
 def costs(derivation: Derivation, data: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """For each step the cost before and after of what it rewrites, at the sizes and relations that `data` names."""
+    """For each step, the costs before and after of what it rewrites, at the sizes and relations in `data`."""
     ledger = Ledger(derivation, data)
     return (ledger.step(step) for step in derivation.steps)
 
@@ -59,7 +59,7 @@ class Ledger:
         return before, after
 
     def inner_product(self, product: InnerProduct) -> int:
-        """(6.33) and (6.34); with a right side that is 0, which rules 6.22 and 6.23 are about to drop, nothing."""
+        """(6.33) and (6.34); 0 for a right side that is 0, which rules 6.22 and 6.23 are about to drop."""
         if product.right not in self.active:
             return 0
         points = self.points(product.pred, own_ranges(product.right))
@@ -74,7 +74,7 @@ class Ledger:
         return self.counted[x]
 
     def differential(self, x: Statement) -> int:
-        """The cost of D[E] for let x = E, with a second operation for what is subtracted."""
+        """The cost of D[E] for let x = E, counting a subtracted term twice."""
         own = own_ranges(x)
         match x:
             case Input() | Constant() | Selection() | Comparison():

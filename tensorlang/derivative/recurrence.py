@@ -5,13 +5,13 @@
     6.R1    <dY | D(fold t:n with s = e0 . e1)>_[P]  ->
         let c = fold r:n with c = dY . Dt_s e1(t; c)  in  <c | D e0>_[Q(0)] + <sum t. Dt_w e1(t; c[t]) | D w>_[..] + ..
 
-where t = n - 1 - r, and Dt_s and Dt_w are what 6.26 to 6.29 make of <c | D e1> for the state s and for a value w that
-doesn't change. Only the cotangent of the state is a recurrence: all other ones are sums over t of what it has stored.
-The forward recurrence stores what the cotangents read of its steps (`recurrence_stores`): further states that no step
-reads. So nothing of a step is computed twice.
+where t = n - 1 - r, and Dt_s and Dt_w are the results of 6.26 to 6.29 for <c | D e1>, with respect to the state s and
+to a value w that doesn't change. Only the cotangent of the state is a recurrence: all others are sums over t of stored
+values. The forward recurrence stores the values of its steps that the cotangents read (`recurrence_stores`), as further
+states that no step reads. So no part of a step is computed twice.
 
-Q(t), where the cotangent of the state before step t is not 0, is what `recurrence_supports` finds. Where it finds
-nothing, Q is everything: the adjoint is right, but its cost is not bounded by Theorem 6.35.
+`recurrence_supports` finds Q(t), where the cotangent of the state before step t is not 0. If it finds none, Q is always
+true: the adjoint is right, but its cost is not bounded by Theorem 6.35.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _ZERO = constant(0)
 
 @dataclass(frozen=True, eq=False)
 class Backwards:
-    """What 6.R1 gives: inner products with the operands of the recurrence, and this with what it has to store.
+    """The result of 6.R1: inner products with the operands of the recurrence, and the recurrence with more stored.
 
-    `supports` has Q for each state that has a cotangent, and `exact` tells whether they are proved to be that.
+    `supports` has Q for each state that has a cotangent, and `exact` tells whether they are proved to be exact.
     """
 
     products: tuple[InnerProduct, ...]
@@ -111,7 +111,8 @@ def backwards(
     rewritten: Rewritten,
     late: set[IndexArray],
 ) -> Backwards:
-    """6.R1, whose statements go into `builder`; what looks `late` arrays up is left to the backward steps."""
+    """6.R1, with its statements emitted to `builder`; statements that look up `late` arrays are left to the backward
+    steps."""
     return _Backwards(builder, loop, external, active, reached, rewritten, late).result()
 
 
@@ -151,7 +152,7 @@ class _Backwards:
         later = {x for x in statements if not self.late.isdisjoint(looked_up(x))}
         dependent = depending(statements, bars_read | later, defined)
 
-        # what the forward recurrence stores, and what the backward one does
+        # the values that the forward and the backward recurrence store
         stored = frontier(lefts.values(), defined, lambda x: x not in dependent)
         inside = within([lefts[v] for v in on_states], defined, dependent)
         kept = frontier([lefts[v] for v in on_frees], defined, inside.__contains__)
@@ -232,7 +233,7 @@ class _Backwards:
         lefts: Mapping[Var, Statement],
         preds: Mapping[Var, Predicate],
     ) -> list[InnerProduct]:
-        """The cotangents of what doesn't change, each the sum over t of what step t contributes."""
+        """The cotangents of the values that don't change, each the sum over t of the contributions of step t."""
         if not on_frees:
             return []
         size, t = self.loop.size, Index("t")
@@ -276,7 +277,7 @@ class _Backwards:
     def _cotangent(
         self, k: int, terms: list[tuple[Predicate, Expr]], outside: Sequence[Var], tau: Affine, last: bool = False
     ) -> Expr:
-        """gen g. the sum of `terms` and of what is given from outside for the state before step `tau`."""
+        """gen g. the sum of `terms` and of the cotangents given from outside for the state before step `tau`."""
         x = self.loop.inits[k]
         g = [Index(i.name) for i in axes(0, len(x.shape))]
         here = tuple(map(atom_affine, g))
@@ -311,7 +312,7 @@ class _Backwards:
     def _expressions(
         self, statements: list[Statement], outputs: Sequence[Statement], cut: Mapping[Statement, Var]
     ) -> tuple[list[tuple[Var | IndexArray, Expr]], list[Expr]]:
-        """Statements as lets, and the values of the outputs, where variables stand for statements that are known."""
+        """Statements as lets, and the values of the outputs; variables replace the statements in `cut`."""
         if not outputs:
             return [], []
         change: dict[Statement, Statement] = {x: Input(v, (), x.shape) for x, v in cut.items()}
@@ -329,7 +330,7 @@ class _Backwards:
         return lets, [*parts, body]
 
     def _spliced(self, name: str, params: Sequence[Var], body: Expr, values: Mapping[Var, Statement]) -> Outputs:
-        """The statements of `body`, in which `values` stand for the `params`, in the program."""
+        """Emit the statements of `body`, with `values` for the `params`; return its outputs."""
         s = normal_ssa(Function(name, tuple(params), body))
         given: dict[Statement, Statement] = {Input(v, (), _shape(v)): values[v] for v in params}
         for x in given.values():
@@ -340,7 +341,7 @@ class _Backwards:
         return made.outputs
 
     def _sequence(self, sequences: dict[Var, Statement], v: Var, x: Statement) -> Var:
-        """A variable for the values of `v` at all times, which are those of `x`."""
+        """A variable for the values of `v` at all times, which `x` has."""
         made = Var(v.name, array(x.shape, R))
         sequences[made] = x
         return made

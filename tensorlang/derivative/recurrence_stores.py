@@ -1,6 +1,6 @@
-"""What a forward recurrence stores of its steps for the backward one, and for the sums over its steps.
+"""The values of its steps that a forward recurrence stores for the backward one, and for the sums over its steps.
 
-It stores what these read of it, unless they make it anew at the same cost.
+It stores the values that these read, unless they can recompute them at the same cost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from tensorlang.normal.tidy import is_index_only
 def frontier(
     lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], stops: Callable[[Statement], bool]
 ) -> list[Statement]:
-    """What of the statements that `stops` tells is read by `lefts`, by others, through what is no arithmetic."""
+    """The first statements for which `stops` is true on all paths from `lefts` to their operands; the search goes on
+    through statements without arithmetic and those made of indices alone."""
     found: dict[Statement, None] = {}
     seen: set[Statement] = set()
     stack = list(lefts)
@@ -59,16 +60,19 @@ def not_made_again(
     defined: Mapping[IndexArray, Defining],
     dependent: set[Statement],
 ) -> list[Statement]:
-    """`stored` without what the backward steps make at the same cost as the forward ones would: what the program
-    itself has no use for, elementwise of what is stored anyway, and read by one of both `sides`, under conditions
-    that this side has anyway: that what is `dependent` on cotangents has."""
+    """`stored` without the statements that can be recomputed at the same cost as in the forward steps.
+
+    These are not needed by the program itself, are elementwise functions of values that are stored anyway or of one
+    further value, and are read by only one of the `sides`. Their conditions look up only arrays that statements of that
+    side which are `dependent` on cotangents look up as well.
+    """
     own = ancestors(outputs, defined, set())
     before = {Input(v, (), x.shape) for v, x in zip(loop.step.states, loop.inits, strict=True)}
     found = dict.fromkeys(stored)
     known = {loop.step.time}
 
     def leaves(x: Statement, like: Statement) -> list[Statement] | None:
-        """What is to be stored for `x`; None if it is not elementwise of that."""
+        """The further statements to store so that `x` can be recomputed elementwise; None if that is impossible."""
         if x in found or x in before or isinstance(x, Constant) or _is_of_indices(x):
             return []
         if x in outputs and x.shape == like.shape:
@@ -94,7 +98,7 @@ def not_made_again(
 
 
 def _is_of_indices(x: Statement) -> bool:
-    """Whether `x` is made of indices and constants alone: it has no adjoint, so it may be computed twice."""
+    """Whether `x` is computed from indices and constants alone: it has no adjoint, so it may be computed twice."""
     if isinstance(x, Input | Constant):
         return isinstance(x, Integers | Constant)
     return not looked_up(x) and all(map(_is_of_indices, operands(x)))
@@ -112,7 +116,7 @@ def depending(
 
 
 def late_arrays(statements: Sequence[Statement], loop: Loop) -> set[IndexArray]:
-    """The arrays that are defined by what `loop` gives, or a recurrence after it: its steps can't look them up."""
+    """The arrays that depend on the results of `loop` or of a later recurrence: the steps of `loop` can't read them."""
     defined = selections(statements)
     loops = list(dict.fromkeys(x.loop for x in statements if isinstance(x, States)))
     after = set(loops[loops.index(loop) :])
@@ -122,7 +126,7 @@ def late_arrays(statements: Sequence[Statement], loop: Loop) -> set[IndexArray]:
 
 
 def ancestors(xs: Iterable[Statement], defined: Mapping[IndexArray, Defining], known: set[Statement]) -> set[Statement]:
-    """What these statements are computed from where some are `known`, both included."""
+    """These statements and all from which they are computed, up to those that are `known`."""
     found: set[Statement] = set()
     stack = list(xs)
     while stack:
@@ -145,6 +149,6 @@ def within(
             found.add(x)
             stack += [y for y in needs(x, defined) if y in dependent]
             whole = whole_of(x)
-            if whole is not None:  # all that this gives is there
+            if whole is not None:  # then all of its results are
                 stack += [y for y in dependent if whole_of(y) is whole]
     return found

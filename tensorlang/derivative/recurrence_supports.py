@@ -1,10 +1,10 @@
 """Where the cotangents of the states of a recurrence are not 0.
 
-Q(t), for the state before step t, is guessed, and believed if it fulfils
+Q(t), for the state before step t, is guessed, and accepted if it fulfils
 
-    Q(n) = P(n)      and      Q(t) = P(t) or (what step t reads of Q(t + 1))   for t < n
+    Q(n) = P(n)      and      Q(t) = P(t) or (Q(t + 1) pulled back through step t)   for t < n
 
-which say by induction that it is exact. P(t) is where the cotangent of that state is given from outside.
+from which it follows by induction that it is exact. P(t) is where the cotangent of that state is given from outside.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _ZERO = constant(0)
 
 Products = Mapping[Input, InnerProduct]
 Rewritten = Callable[[SSA, tuple[Var, ...], list[InnerProduct]], tuple[Builder, Products, Mapping[Loop, Loop]]]
-"""What 6.20 to 6.29 make of inner products with the differentials of a step's outputs: the statements, an inner product
-for each variable, and what has become of the recurrences in the step."""
+"""6.20 to 6.29 for inner products with the differentials of a step's outputs; the result is the statements, an inner
+product for each variable, and the replacements of the recurrences in the step."""
 
 
 @dataclass(frozen=True, eq=False)
 class External:
-    """<left | d(a state in one place, read as `word` says)>_[pred], whose indices are those of `left`."""
+    """<left | d(the state in `place`, read as `word` says)>_[pred]; `pred` is over the indices of `left`."""
 
     place: int
     word: str
@@ -59,7 +59,7 @@ class External:
 def active_states(
     loop: Loop, is_active: Callable[[Statement], bool], reached: Callable[..., set[Statement]]
 ) -> list[int]:
-    """The states that depend on what is differentiated; `reached` is `total.active`."""
+    """The states that depend on differentiated values; `reached` is `total.active`."""
     s = step_ssa(loop.step)
     step = loop.step
     frees = [v for v, x in zip(step.frees, loop.frees, strict=True) if is_active(x)]
@@ -74,9 +74,10 @@ def active_states(
 
 
 class Cotangents:
-    """Those of the states in `places` of `loop`, whose step is differentiated by `wrt`, for what is given outside.
+    """The cotangents of the states in `places` of `loop`, whose step is differentiated with respect to `wrt`, given the
+    `external` ones.
 
-    `widened` tells whether some support is more than where a cotangent is not 0.
+    `widened` tells whether a support may be larger than where the cotangent is not 0.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Cotangents:
                 return p
 
     def _pulled(self, supports: Mapping[int, Predicate]) -> dict[int, Predicate]:
-        """What a step reads of the states after it where these have cotangents: step t of Q(t + 1), for tau = t."""
+        """The supports pulled back through a step: Q(t + 1) through step t, for tau = t."""
         bars = {k: Var("bar", self.step.states[k].type) for k in self.places if supports[k] is not FALSE}
         _, products, _ = self.through(supports, bars)
         found = {x.param: q.pred for x, q in products.items()}
@@ -147,7 +148,7 @@ class Cotangents:
         return {k: substitute(self.outside(found.get(self.step.states[k], FALSE)), back) for k in self.places}
 
     def outside(self, p: Predicate) -> Predicate:
-        """`p` without what it says of choices in a step, which hold where other conditions of the step do."""
+        """`p`, weakened if necessary by dropping its comparisons with elements chosen in a step."""
         made = {lookup.array for lookup in lookups(p)} & self.chosen
         if not made:
             return p
@@ -157,7 +158,7 @@ class Cotangents:
     def through(
         self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]
     ) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
-        """What the rules make of the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
+        """The rules applied to the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
         seeds: list[InnerProduct] = []
         for k, bar in bars.items():
             x = self.step.outputs[k]
@@ -181,7 +182,7 @@ class Cotangents:
 
 
 def _widened(p: Predicate, arrays: set[IndexArray]) -> Predicate:
-    """`p`, where comparisons with elements of these arrays are true."""
+    """`p`, with comparisons with elements of these arrays replaced by true."""
     match p:
         case And(parts):
             return conjunction(_widened(part, arrays) for part in parts)

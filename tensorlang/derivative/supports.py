@@ -1,11 +1,12 @@
 """Guesses at where the cotangents of a recurrence's states are not 0.
 
-They are read off the first steps backwards: Q_0 where cotangents of the last states are given, Q_j what j steps give.
+They are extrapolated from the first steps backwards: Q_0 is where cotangents of the last states are given, and Q_j is
+Q_0 after j steps.
 
     Q_j = Q_{j+p} from some j on                  Q(t) = Q_j where n - t = j, or j + p, or j + 2 p, ..
-    the bounds in Q_1, Q_2, Q_3 grow evenly       Q(t) = Q_1 with bounds that are as much further as n - t - 1 says
+    the bounds in Q_1, Q_2, Q_3 grow linearly     Q(t) = Q_1 with bounds moved on by n - t - 1 such increments
 
-A guess may be wrong: it is believed only if it fulfils what `derivative.recurrence_supports` asks.
+A guess may be wrong: it is accepted only if it fulfils the equations of `derivative.recurrence_supports`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from tensorlang.language.predicates import (
 from tensorlang.sets.isl import gist, is_empty
 
 Family = Mapping[int, Predicate]
-"""For each state where its cotangent is not 0, over its indices and a time."""
+"""For each state, where its cotangent is not 0: a predicate over its indices and a time."""
 
 _STEPS = 7
 _SETTLED = 3
 _LARGEST = 24
-"""Conditions of a support: one that data decide at each step has more with each, and is no guess."""
+"""The most conditions in a support: one that data determine gets more with each step, and gives no guess."""
 
 
 def guesses(
@@ -50,7 +51,7 @@ def guesses(
 ) -> Iterator[Family]:
     """Families that may be the supports for all times 0 <= `time` <= `size`, the likeliest first.
 
-    `first` is that of the last time, `step` gives the one before, and `same` tells whether two are the same.
+    `first` has the supports at the last time, `step` maps them to those at the time before, and `same` compares two.
     """
     yield dict.fromkeys(first, TRUE)
     gone = size - atom_affine(time)
@@ -61,15 +62,15 @@ def guesses(
         if any(_conditions(p) > _LARGEST for p in found[-1].values()):
             return
         if (j == _SETTLED and _has_more(found[-1], found[-2])) or (j == 2 and _grows(found)):
-            return  # each step looks further elements up
-        if j <= _SETTLED and not (j == 1 and _has_more(found[1], first)):  # then the next one tells sooner
+            return  # each step looks up further elements
+        if j <= _SETTLED and not (j == 1 and _has_more(found[1], first)):  # else the next step is a better guess
             yield _periodic(found, 1, 1, gone) if j == 1 else _periodic([first, found[-1]], 1, 1, gone)
         for p in range(1, len(found)):
             if same(found[-1 - p], found[-1]):
                 yield _periodic(found, len(found) - 1 - p, p, gone)
                 return
         if j == _SETTLED and any(relations(p) for p in found[-1].values()):
-            return  # products of relations only grow
+            return  # compositions of relations only grow
     for start in (1, 0, 2, 3):
         grown = _grown(found[start : start + 3], gone - start)
         if grown is not None:
@@ -85,7 +86,7 @@ def _has_more(p: Family, q: Family) -> bool:
 
 
 def _grows(three: list[Family]) -> bool:
-    """Whether the support of one state looks up more elements in each of three families than in the one before."""
+    """Whether some state's support looks up more and more elements from each of the three families to the next."""
     return any(_elements(three[0][k]) < _elements(three[1][k]) < _elements(three[2][k]) for k in three[0])
 
 
@@ -94,7 +95,7 @@ def _elements(*several: Predicate) -> int:
 
 
 def _conditions(p: Predicate) -> int:
-    """How many conditions `p` is made of."""
+    """The number of conditions in `p`."""
     match p:
         case And(parts) | Or(parts):
             return sum(map(_conditions, parts))
@@ -104,7 +105,7 @@ def _conditions(p: Predicate) -> int:
 
 
 def _given(p: Predicate, context: Predicate) -> Predicate:
-    """`p` without what it says where `context` holds anyway."""
+    """`p`, simplified given that `context` holds."""
     if is_empty(conjunction([p, context])):
         return FALSE
     known = gist(p, context)
@@ -112,7 +113,7 @@ def _given(p: Predicate, context: Predicate) -> Predicate:
 
 
 def _periodic(found: list[Family], start: int, period: int, gone: Affine) -> Family:
-    """The families, each at as many steps from the end as its place says, and those from `start` on again and again."""
+    """The j-th family at j steps from the end, with the `period` families from `start` on repeated."""
     parts = [(equal(gone, constant(j)), found[j]) for j in range(start)]
     if period == 1:
         return _union([*parts, (at_most(constant(start), gone), found[start])])
@@ -129,7 +130,7 @@ def _union(parts: list[tuple[Predicate, Family]]) -> Family:
 
 
 def _grown(three: list[Family], steps: Affine) -> Family | None:
-    """The first of three families, `steps` further, where each is as much further than the one before."""
+    """The first of three families extrapolated linearly by `steps`; None if their bounds don't grow linearly."""
     made: dict[int, Predicate] = {}
     for k in three[0]:
         p = _further(three[0][k], three[1][k], three[2][k], steps)
@@ -164,6 +165,6 @@ def _further(p: Predicate, q: Predicate, r: Predicate, steps: Affine) -> Predica
 
 
 def _even(a: Affine, b: Affine, c: Affine, steps: Affine) -> Affine | None:
-    """a, and as many times the difference to b, which is that from b to c, as there are steps."""
+    """a + steps * (b - a), if b - a is a constant and equal to c - b; else None."""
     further = b - a
     return a + steps * further.constant if not further.terms and c - b is further else None

@@ -1,6 +1,6 @@
 """Figure 13: the total (forward) derivative, on tensor SSA.
 
-For each statement let X = E that depends on what is differentiated, let dX = D[E] is added:
+For each statement let X = E that depends on a differentiated parameter, let dX = D[E] is added:
 
     6.1 to 6.3  D of a differentiated input is its differential; of any other input and of a constant it is 0
     6.4   D([p0]*X0 + [p1]*X1) = [p0]*dX0 + [p1]*dX1
@@ -8,11 +8,11 @@ For each statement let X = E that depends on what is differentiated, let dX = D[
     6.6   D([p]*f(X0, ..)) = [p]*(D_0 f(X0, ..; dX0) + ..)
     6.13  let X = E in S:  let X = E in let dX = D[E] in D[S]
 
-What a selection chooses has no differential, though what it chooses from may have: where the choice changes, a
-greatest value has none either. Nor has a comparison: on both sides of a tie the condition is constant, and at the tie
-the derivative is that of the branch that is taken.
+The index that a selection chooses has no differential, though the values that it chooses from may have: where the
+choice changes, a greatest value has none either. Nor has a comparison: on both sides of a tie the condition is
+constant, and at the tie the derivative is that of the branch that is taken.
 
-A statement's differential costs at most 3 times the statement, so all together costs at most 4 times the program
+A statement's differential costs at most 3 times the statement, so both together cost at most 4 times the program
 (Theorem 6.1).
 """
 
@@ -82,7 +82,7 @@ def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statemen
 def _all_differentials(
     s: SSA, wrt: tuple[Var, ...]
 ) -> tuple[SSA, dict[Statement, Statement], dict[Statement, Statement]]:
-    """D[S], dX for each statement X, and what has become of each statement of `s`."""
+    """D[S], dX for each statement X, and the replacement of each statement of `s`."""
     taken = {p.name for p in s.params}
     differentials: dict[Var, Var] = {}
     for param in wrt:
@@ -119,7 +119,7 @@ def _all_differentials(
 
 
 def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]) -> Statement | None:
-    """6.R0: the differential of a state of a recurrence is a further state of it."""
+    """6.R0: the differential of a state of a recurrence is a further state of the recurrence."""
     places = active_states(x.loop, d.__contains__, active)
     if x.place not in places:
         return None
@@ -131,7 +131,7 @@ def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]
 def _of_result(
     x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: Builder
 ) -> Statement | None:
-    """What the declared adjoint implies for the differential of what is called."""
+    """The differential of a routine's result that follows from its declared adjoint."""
     a = x.application
     if not any(y in d for y in a.operands):
         return None
@@ -143,7 +143,7 @@ def _of_result(
 def _of_step(
     s: SSA, wrt: tuple[Var, ...]
 ) -> tuple[tuple[Var, ...], dict[Statement, Statement], dict[Statement, Statement]]:
-    """The differentials' variables, dX for each statement X of a step, and what has become of X itself."""
+    """The variables of the differentials, dX for each statement X of a step, and the replacement of X itself."""
     made, d, new = _all_differentials(s, wrt)
     variables = tuple(p for p in made.params[len(s.params) :] if isinstance(p, Var))
     return variables, {x: d[new[x]] for x in s.statements if new[x] in d}, new

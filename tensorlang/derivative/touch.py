@@ -1,13 +1,13 @@
 """The points that a program in tensor SSA executes when each statement runs over just the points of its predicate.
 
-It counts what Figure 6 leaves to the compiler: a sum of one point costs nothing, but is executed. For programs in
-simplified SSA and their adjoints
+This counts work that Figure 6 leaves to the compiler: a sum of one point costs nothing, but is executed. For programs
+in simplified SSA and their adjoints
 
     touch(adjoint of S) <= 5 * touch(S) + |output|                                                               (R)
 
-since a point of a product is executed once by the program, and in the adjoint once more with it, once for each
-factor's cotangent and once for each contribution to one. What has no arithmetic is put into its readers and executes
-nothing of its own, but an output is written, where it is not 0.
+since a point of a product is executed once by the program, and in the adjoint once more as part of the program, once
+for each factor's cotangent and once for each contribution to one. A statement without arithmetic is inlined into its
+readers and executes nothing of its own, except that an output is written where it is not 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A derivation as one reads it: each step's rule, what it rewrites and to what, in the notation of Figure 14.
+"""A derivation as text: each step's rule, and what it rewrites to what, in the notation of Figure 14.
 
 `<e | dX>_[p]` is an inner product; `<e | D X>_[p]` has D of the variable X on its right side, `<e | D[X]>_[p]` D of
 X's definition. The cotangent that a rule makes for X is called X_bar.
@@ -36,7 +36,7 @@ _TEXT_SIDES: Mapping[Side, str] = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d
 
 @dataclass(frozen=True)
 class Style:
-    """How the parts of a derivation are written; `product` and `differentials` are templates."""
+    """A way of writing the parts of a derivation; `product` and `differentials` are templates."""
 
     function: Callable[[Function], str]
     expr: Callable[[Expr], str]
@@ -76,7 +76,7 @@ def tell(
 
 
 def told_alone(step: Step) -> Told:
-    """A step of an unknown derivation in words, in which statements have made-up names."""
+    """A step in words without its derivation; statements get made-up names."""
     zero = Constant(Fraction(0), ())
     nothing = SSA("", (), (zero,), zero)
     program = to_function(nothing)
@@ -107,7 +107,7 @@ def _aligned(rows: str) -> str:
 
 
 class Names:
-    """What each statement of a derivation is called."""
+    """The names of the statements of a derivation."""
 
     def __init__(self, derivation: Derivation, style: Style = STYLES["text"]) -> None:
         self.style = style
@@ -137,14 +137,14 @@ class Names:
             self.names[x] = Var(name, array(x.shape, R))
 
     def _plain(self, x: Statement) -> str:
-        """A name to make others of."""
+        """A base for further names."""
         e = self.expr(x)
         while isinstance(e, Proj):
             e = e.body
         return e.name if isinstance(e, Var) else "X"
 
     def expr(self, x: Statement) -> Expr:
-        """The variable, input or number that `x` is."""
+        """`x` as a variable, input or number."""
         if x not in self.names:
             self._name(x, f"X{len(self.names)}")
         return self.names[x]

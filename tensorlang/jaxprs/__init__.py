@@ -3,15 +3,16 @@
     flatten        a jaxpr without calls
     values, axes   abstract values of variables: expressions, indices, conditions at a place; their axes
     statements     the program in the making: its names, statements, and questions about predicates
-    inputs         its parameters, and how each is made of what JAX computes; builder: its values
-    origins        which arrays repeat the elements of others, all of which may be compared with all of another one
+    inputs         its parameters, and how each is made from values that JAX computes; builder: its values
+    origins        which arrays repeat elements of others, for comparisons of all pairs of elements of two arrays
     rules/         one rule for each primitive, a module for each family; scalars: functions that they need
     importer       equations to a program; imported: `tl.from_jax`
-    regions        which parts of a function become programs: those that pay; work: what JAX's gradients cost
-    rewrite        the function with these parts replaced; explain: what becomes of a function
-    lint, formats  which gradients do more work than they need, for people and machines
+    regions        the parts of a function that become programs: those that pay; work: the cost of JAX's gradients
+    rewrite        the function with these parts replaced; explain: a report on a function's parts
+    lint, formats  the gradients that do more work than they need, for people and machines
 
-An integer or a condition is an index or a predicate as long as it depends on places alone. What depends on data,
-JAX computes beforehand: an index array or a relation, without a derivative. Numbers are expressions, and each
-operation on them is a statement, so no work is copied; moving elements makes none. Simplification does the rest.
+An integer or a condition is an index or a predicate as long as it depends on places alone. If it depends on data, JAX
+computes it beforehand, as an index array or a relation without a derivative. Numbers are expressions, and each
+operation on them is a statement, so no work is duplicated; moving elements needs no statement. Simplification does the
+rest.
 """

@@ -1,4 +1,4 @@
-"""Values of one shape whose axes have different sub-axes, brought together; reshaping."""
+"""Aligning values of one shape whose axes have different sub-axes; reshaping."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def flat(b: Builder, x: Any) -> Any:
         return viewed(x, axes, place)
 
     def split(ix: Place) -> tuple[list[Any], list[Any], Place]:
-        """New indices of the sub-axes, the conditions that they are those of ix, and their place."""
+        """New indices for the sub-axes, the conditions that equate them with ix, and their place."""
         binders: list[Any] = []
         conditions: list[Any] = []
         found: list[tuple[Affine, ...]] = []
@@ -83,7 +83,7 @@ def flat(b: Builder, x: Any) -> Any:
 
 
 def whole(b: Builder, x: Any) -> Expr:
-    """The array `x` as one expression, its name if it has one. Raises `Unsupported` if it is none of numbers."""
+    """The array `x` as one expression, its name if it has one. Raises `Unsupported` if it does not hold numbers."""
     if not isinstance(x, Real):
         raise Unsupported("a result that is no number")
     if x.infinite or x.support is not None:
@@ -96,7 +96,7 @@ def whole(b: Builder, x: Any) -> Expr:
 
 
 def refactored(b: Builder, x: Any, axes: Axes) -> Any:
-    """`x` with these sub-axes of its axes, which are its own, or those of a flat axis."""
+    """`x` with the sub-axes `axes`; those of an axis must be its own, unless it can be made flat first."""
     if x.axes == axes:
         return x
     if any(mine != wanted and len(mine) != 1 for mine, wanted in zip(x.axes, axes, strict=True)):
@@ -110,7 +110,7 @@ def refactored(b: Builder, x: Any, axes: Axes) -> Any:
 
 
 def common(xs: Sequence[Value]) -> Axes:
-    """Axes with the sub-axes that values of one shape agree on."""
+    """Axes with the sub-axes on which values of one shape agree."""
     found = list(max(xs, key=lambda x: len(extents(x.axes))).axes)
     for x in xs:
         for d, axis in enumerate(x.axes):
@@ -120,7 +120,7 @@ def common(xs: Sequence[Value]) -> Axes:
 
 
 def together(b: Builder, xs: Sequence[Any]) -> tuple[list[Any], Axes]:
-    """The operands of an elementwise operation with the same axes: scalars and axes of size 1 go with any."""
+    """The operands of an elementwise operation with common axes; scalars and axes of size 1 fit any."""
     arrays = [x for x in xs if x.axes]
     if not arrays:
         return list(xs), ()
@@ -150,9 +150,9 @@ def together(b: Builder, xs: Sequence[Any]) -> tuple[list[Any], Axes]:
 
 
 def regrouped(b: Builder, x: Any, shape: Sequence[Any], targets: Sequence[Affine | None]) -> Any:
-    """`x` reshaped to `targets`, sizes of which those that are products are None and stand in `shape`.
+    """`x` reshaped to the sizes `targets`, in which None stands for a product of several sizes given in `shape`.
 
-    Sub-axes are regrouped, and split where constant factors allow it. Otherwise an element is found by its number.
+    Sub-axes are regrouped, and split where constant factors allow it. Otherwise elements are found by their numbers.
     """
     queue = [(size, k) for k, size in enumerate(extents(x.axes)) if not is_one(size)]
     parts: dict[int, list[Affine]] = {k: [] for _, k in queue}
@@ -184,7 +184,8 @@ def regrouped(b: Builder, x: Any, shape: Sequence[Any], targets: Sequence[Affine
 
 
 def _group(queue: list[tuple[Affine, int]], target: Affine) -> list[tuple[Affine, int]] | None:
-    """The first of `queue`, taken off it, whose product is `target`; the last may be split."""
+    """Take the first items off `queue` until their product is `target`, splitting the last if needed; None if it
+    fails."""
     group: list[tuple[Affine, int]] = []
     rest = target
     while not is_one(rest):
@@ -222,7 +223,7 @@ def _quotient(a: Affine, b: Affine) -> Affine | None:
 
 
 def _symbolic_group(queue: list[tuple[Affine, int]], dim: Any) -> list[tuple[Affine, int]] | None:
-    """As `_group`, for a product of several sizes, by JAX's own arithmetic."""
+    """The same as `_group` for a product of several sizes, by JAX's own arithmetic."""
     variables = _variables(dim)
     group: list[tuple[Affine, int]] = []
     found: Any = 1
@@ -238,7 +239,7 @@ def _symbolic_group(queue: list[tuple[Affine, int]], dim: Any) -> list[tuple[Aff
 
 
 def _variables(dim: Any) -> dict[str, Any]:
-    """JAX's symbolic dimensions by their names."""
+    """The symbolic dimensions of JAX in `dim`, by name."""
     from jax._src.export import shape_poly
 
     names = dim._get_vars() if hasattr(dim, "_get_vars") else ()
@@ -246,7 +247,7 @@ def _variables(dim: Any) -> dict[str, Any]:
 
 
 def _by_number(b: Builder, x: Any, targets: Sequence[Affine | None]) -> Any:
-    """Each element by its number in row-major order."""
+    """`x` reshaped by finding each element by its number in row-major order."""
     sizes = [t for t in targets if t is not None]
     if len(sizes) < len(targets):
         raise Unsupported("a reshape to an axis whose size is a product of several")

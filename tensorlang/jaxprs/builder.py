@@ -20,7 +20,7 @@ from tensorlang.language.predicates import FALSE, TRUE, Predicate, at_most, conj
 
 
 class Builder(Inputs):
-    """A program in the making: numbers, what is known of constant arrays, and indices in their ranges."""
+    """A program in the making: numbers, constant arrays with known structure, and indices in their ranges."""
 
     def scalar(self, value: Any) -> Value:
         """A number, an index or a condition."""
@@ -39,11 +39,11 @@ class Builder(Inputs):
         return self.uniform((), Fraction(str(value)))
 
     def uniform(self, axes: Axes, c: Fraction) -> Real:
-        """Numbers that are all `c`."""
+        """An array of numbers that are all `c`."""
         return Real(axes=axes, at=lambda ix: number(c), constant=c, positive=c >= 0)
 
     def constant(self, value: Any, var: Any) -> Value:
-        """An array that is known: uniform, affine in its places, a band or a stretch, or else data."""
+        """A constant array: uniform, affine in its places, a band or an interval, or else data."""
         if jnp.issubdtype(value.dtype, jax.dtypes.extended):
             raise Unsupported(f"a constant of type {value.dtype}", hint="random numbers stay in JAX")
         value = np.asarray(value)
@@ -70,7 +70,7 @@ class Builder(Inputs):
         return self.data(var)
 
     def _known_mask(self, mask: Any, var: Any) -> Any:
-        """A band lo <= i - j <= hi of two axes, a stretch of one, or the relation `var`."""
+        """A constant mask: a band lo <= i - j <= hi of two axes, an interval of one, or the relation `var`."""
         axes = plain(mask.shape)
         long = [d for d in range(mask.ndim) if mask.shape[d] > 1]
         points = np.nonzero(mask)
@@ -138,14 +138,14 @@ class Builder(Inputs):
     def placed(
         self, cases: list[Case], size: Affine, drop: bool, assume: str | None = None
     ) -> list[tuple[Predicate, Affine]]:
-        """Indices from 0 to size - 1 as cases: others are left out with `drop`, else brought into that range.
+        """The cases of indices from 0 to size - 1; others are left out with `drop`, else clipped to that range.
 
-        Where some may be left out, `assume` is what is assumed.
+        `assume` is the assumption to note if some may be left out.
         """
         found: list[tuple[Predicate, Affine]] = []
         for p, a in self.possible(cases):
             if isinstance(a, Datum):
-                # steps read where they write: with one array of places that is seen to be the same place
+                # steps read where they write; with one array of places, these are known to be the same place
                 in_step = drop and self._depth > 0 and (self.exact or a.var not in self.hints)
                 e = self.element(a, size, drop and not in_step, assume is not None)
                 inside = self.inside(a, size) if in_step else less(e, size)
@@ -159,7 +159,7 @@ class Builder(Inputs):
                 if assume is not None and not self.impossible(conjunction([p, self.negated(inside)])):
                     self.assume(assume)
             else:
-                some = less(constant(0), size)  # of nothing, nothing is read
+                some = less(constant(0), size)  # an empty array is not read
                 found += [
                     (conjunction([p, inside]), a),
                     (conjunction([p, less(a, constant(0)), some]), constant(0)),
@@ -168,7 +168,7 @@ class Builder(Inputs):
         return [(p, a) for p, a in found if not self.impossible(p)] if len(found) > 1 else found
 
     def is_index(self, x: Int) -> bool:
-        """Whether it is known at each place which index `x` is."""
+        """Whether `x` is a known index expression at each place."""
         place, _ = self.indices(x.axes)
         return all(index_of(a) is not None for _, a in x.cases(place))
 

@@ -1,9 +1,9 @@
-"""States of loops that steps change in part and read in part: XLA keeps a copy of these at each step of a gradient.
+"""States of loops that steps both read and change in part: XLA copies these in each step of a gradient.
 
     lax.scan(lambda r, k: (r.at[k].add(f(r[k])), None), r, ks)
 
-What a step reads of a state it reads several times, for what it writes, for the next step and for what it stores for
-the gradient. XLA does not see that all these come before the writing, and writes into a copy.
+A step reads the same part of a state several times: for the values that it writes, for the next step, and for those
+that it stores for the gradient. XLA does not see that all these reads precede the write, and writes into a copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ADDITIONS = frozenset(["add", "add_any"])
 
 
 def copied(equation: Any) -> int:
-    """The numbers of states that each step of `equation`, a loop, copies to write into them."""
+    """The number of elements of states that each step of `equation`, a loop, copies to write into them."""
     if equation.primitive.name != "scan":
         return 0
     flat = flatten(equation.params["jaxpr"])
@@ -29,7 +29,7 @@ def copied(equation: Any) -> int:
     changed: set[int] = set()
     read: set[int] = set()
     spread: set[Any] = set()
-    """What is scattered into zeros, which XLA adds to a state in its place."""
+    """Values scattered into zeros, which XLA adds to a state in place."""
     for e in flat.equations:
         given = [v for v in e.invars if not isinstance(v, core.Literal)]
         states = [own[v] for v in given if v in own]

@@ -1,13 +1,13 @@
-"""Whether equations are dense, which is known before a program of them is simplified or derived.
+"""Dense equations, which are recognised before a program of them is simplified or derived.
 
-They are where products are of numbers that are not repeated, and where what comes out is read whole by functions that
-no law moves a sum across. Then no part of the value is 0, computed twice or unread, and its gradient takes about
+Equations are dense if products are of numbers that are not repeated, and if results are read as a whole by functions
+across which no law moves a sum. Then no part of the value is 0, computed twice or unread, and its gradient takes about
 
     (value of each equation) * (1 + operands with derivatives of a product, or 1 of all else).
 
 Numbers may be scaled by repeated ones before they are multiplied, as the weights of attention are by the inverse of
-their sum: a law can take these out of the sum, which saves the scaling and nothing of the product. And products may be
-of products: in another order the last of them still sums over one of the indices that any of them sums over.
+their sum: a law can take these factors out of the sum, which saves the scaling but not the product. And factors may
+themselves be products: in any order of multiplication, the last product still sums over one of the summed indices.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from tensorlang.jaxprs.flatten import Flat, has_rule
 from tensorlang.jaxprs.work import PRODUCTS, work
 
 PADDED = 0.2
-"""The share of a convolution's taps that may lie in the padding, where they read zeros, and of a padded array that may
-be zeros."""
+"""The largest share of a convolution's taps in the padding, where they read zeros, and of zeros in a padded array."""
 
 _FUNCTIONS = (
     "sin cos tan tanh sinh cosh exp exp2 expm1 log log1p logistic erf erfc sqrt rsqrt cbrt lgamma digamma asin acos "
@@ -38,13 +37,13 @@ _MOVED = (
 )
 _KEEPS = frozenset(_MOVED.split())
 _REPEATS = _ELEMENTWISE | {"broadcast_in_dim", "tile"}
-"""Primitives that repeat what is smaller than their results."""
+"""Primitives that repeat operands smaller than their results."""
 _EXTREMA = frozenset(["reduce_max", "reduce_min"])
 
 
 class _Kind(IntEnum):
-    """What an array holds: given numbers, others of which each is computed once, such numbers with repeated ones as
-    factors or terms, sums and products that a law may take apart, numbers that are repeated along an axis."""
+    """The content of an array: given numbers; numbers that are each computed once; such numbers with repeated factors
+    or terms; sums and products that a law may split; or numbers repeated along an axis."""
 
     GIVEN = 0
     NUMBERS = 1
@@ -54,13 +53,13 @@ class _Kind(IntEnum):
 
 
 def dense_work(flat: Flat, wanted: Collection[Any]) -> int | None:
-    """The operations of the gradient by `wanted`, with those of the value, without what a law may save of them; None
-    if the equations may not be dense."""
+    """The operations of the value and its gradient with respect to `wanted`, minus those that a law may save; None if
+    the equations may not be dense."""
     kinds = _kinds(flat)
     if kinds is None:
         return None
     saved = _within_products(flat, kinds)
-    least: dict[Any, int] = {}  # terms of sums in what products are made of
+    least: dict[Any, int] = {}  # terms of the sums in factors of products
     active = set(wanted)
     total = 0
     for e in flat.equations:
@@ -81,7 +80,7 @@ def dense_work(flat: Flat, wanted: Collection[Any]) -> int | None:
 
 
 def _within_products(flat: Flat, kinds: dict[Any, _Kind]) -> set[Any]:
-    """The scaled numbers and the products that are multiplied: a law may compute the product without them."""
+    """The scaled numbers and the products that are multiplied; a law may compute the whole product without them."""
     found: set[Any] = set()
     for e in reversed(flat.equations):
         if e.primitive.name in PRODUCTS or not found.isdisjoint(e.outvars):
@@ -91,13 +90,13 @@ def _within_products(flat: Flat, kinds: dict[Any, _Kind]) -> set[Any]:
 
 
 def _terms(e: Any) -> int:
-    """How many products each number that a dot_general gives is the sum of."""
+    """The number of terms in each sum of a dot_general."""
     (summed, _), _ = e.params["dimension_numbers"]
     return math.prod(e.invars[0].aval.shape[d] for d in summed)
 
 
 def _kinds(flat: Flat) -> dict[Any, _Kind] | None:
-    """What the variables hold; None if the equations may not be dense."""
+    """The kinds of the variables; None if the equations may not be dense."""
     kinds: dict[Any, _Kind] = {v: _Kind.GIVEN for v in (*flat.inputs, *flat.constants)}
     for e in flat.equations:
         given = []
@@ -111,13 +110,13 @@ def _kinds(flat: Flat) -> dict[Any, _Kind] | None:
         found = _kind(e, given)
         if found is None:
             return None
-        if given:  # what is made of literals alone is one
+        if given:  # results made only from literals are like literals
             kinds.update((v, found) for v in e.outvars)
     return kinds
 
 
 def _kind(e: Any, given: list[_Kind]) -> _Kind | None:
-    """What the results of `e` are, where what it is given that is no literal is this; None if it may not be dense."""
+    """The kind of the results of `e`, given those of its operands except literals; None if it may not be dense."""
     name = e.primitive.name
     most = max(given, default=_Kind.GIVEN)
     if name in _KEEPS or (name == "pad" and _pads_little(e)):
@@ -148,14 +147,14 @@ def _size(v: Any) -> int:
 
 
 def _pads_little(e: Any) -> bool:
-    """Whether `e` cuts nothing off an array, and puts few zeros around or between its numbers."""
+    """Whether `e` is a pad that cuts nothing off, and adds few zeros around or between the numbers."""
     kept = all(low >= 0 and high >= 0 for low, high, _ in e.params["padding_config"])
     return kept and _size(e.invars[0]) >= (1 - PADDED) * _size(e.outvars[0])
 
 
 def _is_padded(e: Any) -> bool:
-    """Whether `e` is a convolution of which many taps lie in the padding: of the last one all that are padded, of the
-    others fewer in proportion."""
+    """Whether `e` is a convolution with many taps in the padding: the outermost tap reads all of it, the others
+    proportionally less."""
     if e.primitive.name != "conv_general_dilated":
         return False
     p = e.params

@@ -1,4 +1,4 @@
-"""What becomes of a JAX function: its regions, what stays JAX and why, and what the gradients cost, line by line."""
+"""A report on a JAX function: its regions, the parts that stay JAX and why, and the gradients' costs, line by line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tensorlang.shown import Shown
 
 @dataclass(frozen=True)
 class Row:
-    """One part of the function: its lines, what it becomes, why, and the operations of both gradients.
+    """One part of the function: its lines, its fate and the reason, and the operations of both gradients.
 
-    Those of the derived one are 0 if it was known without them that JAX's is as cheap.
-    `smaller` are these operations at smaller sizes, where sizes have names.
+    Those of the derived gradient are 0 if JAX's was known to be as cheap without counting them. `smaller` has these
+    operations at smaller sizes, if sizes have names.
     """
 
     lines: tuple[PythonLine, ...]
@@ -110,7 +110,7 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
 
 
 def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
-    """`larger`, with the operations of `smaller`, if both have the same parts."""
+    """`larger`, with the operations of `smaller` added if both have the same parts."""
     if [row.lines for row in smaller.rows] != [row.lines for row in larger.rows]:
         return larger
     pairs = zip(larger.rows, smaller.rows, strict=True)
@@ -118,7 +118,7 @@ def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
 
 
 def explanation(name: str, found: Plan) -> Explanation:
-    """What a plan does."""
+    """The explanation of a plan."""
     rows: list[Row] = []
     programs: list[Any] = []
     assumptions: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""Loop fission: what no state decides is computed before a loop, and what no step reads after it, for all times.
+"""Loop fission: values that depend on no state are computed before a loop, and values that no step reads after it.
 
-Before it are integers and conditions that follow from data and counters, and remainders of counters: so steps read
-places of data and masks, which are parameters of a program, and make none. After it are products that steps only give,
-which are faster together.
+Computed before the loop, for all times at once, are integers and conditions that depend on data and counters, and
+remainders of counters: so steps read places and masks, which are parameters of a program, instead of making them.
+Computed after it are products that steps only output, which are faster together.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import affine
 
 LARGEST = 64
-"""For what is computed before a loop, this many numbers may be stored for each step, or as many as are there for it."""
+"""The most numbers that may be stored for each step by code before a loop, unless each step already has more."""
 
 NAMED = 64
-"""A size that has a name is taken for this where numbers of elements are compared."""
+"""The value assumed for named sizes when numbers of elements are compared."""
 
 STORED = 4
-"""For what is computed after a loop, this many times as much may be stored as is there for each step."""
+"""Code after a loop may store at most this many times as much as each step already has."""
 
 
 def fissioned(flat: Flat) -> Flat:
-    """`flat`, whose loops are such."""
+    """`flat` with its loops split."""
     data = {v for e in moving(flat) for v in e.outvars} | set(flat.inputs)
     data |= {v for v, x in flat.constants.items() if not _is_even(x)}
     equations: list[Any] = []
@@ -57,8 +57,8 @@ def fissioned(flat: Flat) -> Flat:
 
 
 def increment(body: Flat, state: Any, after: Any) -> int | None:
-    """The number by which each step raises the integer `state`, which is `after` a step; None if it does something
-    else."""
+    """The number by which each step increases the integer `state`, whose value `after` the step is given; None if a
+    step does anything else."""
     made = next((e for e in body.equations if e.outvars[0] is after), None)
     if made is None or made.primitive.name not in ("add", "sub"):
         return None
@@ -71,7 +71,7 @@ def increment(body: Flat, state: Any, after: Any) -> int | None:
 
 
 def _is_even(x: Any) -> bool:
-    """Whether what is known is a number, or numbers in even steps, which are no data."""
+    """Whether a constant is a number or evenly spaced numbers, which don't count as data."""
     if jnp.issubdtype(x.dtype, jax.dtypes.extended):
         return True
     value = np.asarray(x)
@@ -84,7 +84,7 @@ def _is_discrete(v: Any) -> bool:
 
 
 class _Steps:
-    """The body of a scan, in parts: `before` makes `early`, for each step, `inside` the states, `after` the rest."""
+    """The body of a scan, in parts: `before` computes `early` for each step, `inside` the states, `after` the rest."""
 
     def __init__(self, equation: Any, is_data: Sequence[bool]) -> None:
         self.params = equation.params
@@ -104,7 +104,8 @@ class _Steps:
         self.after, self.late, self.stored = self._late(STORED * there)
 
     def _early(self, is_data: Sequence[bool], most: int) -> tuple[list[Any], list[Any], list[Any]]:
-        """Equations of integers and conditions that follow from data, which of these are read, and all others."""
+        """The equations of integers and conditions that depend on data, those of their results that the rest reads, and
+        all other equations."""
         body = self.body
         known = {v for v in (*self.fixed, *self.rows, *self.counters, *body.constants) if _is_discrete(v)}
         data = {v for v, found in zip(body.inputs, is_data, strict=True) if found and v in known}
@@ -122,7 +123,7 @@ class _Steps:
             if any(v in data for v in operands) or self._wraps(e):
                 data.update(e.outvars)
             else:
-                kept.append(e)  # counters are better computed in place, where they are seen to be such
+                kept.append(e)  # counters are better computed in place, where they are recognised
         used = _read(kept, body.outputs)
         early = [v for e in made for v in e.outvars if v in data and v in used]
         if _elements(early) > most:
@@ -137,7 +138,7 @@ class _Steps:
         return by is not None and not (isinstance(length, int) and length <= by)
 
     def _number(self, v: Any) -> int | None:
-        """The number that `v` is, if that depends on nothing."""
+        """The value of `v`, if it is a constant."""
         equations = needed(self.body.equations, [v])
         made = {w for e in equations for w in e.outvars}
         if any(w not in made for w in (*_reads(equations), *([] if isinstance(v, core.Literal) else [v]))):
@@ -148,7 +149,8 @@ class _Steps:
             return int(read(v, env))
 
     def _late(self, most: int) -> tuple[list[Any], list[Any], list[Any]]:
-        """Equations with products of what steps only give, what of that they make, and what they read of a step."""
+        """The equations, with products, of results that no step reads; those results; and the values that the equations
+        read from a step."""
         states = self.body.outputs[: self.carried]
         inside = set(map(id, needed(self.inside, states)))
 
@@ -174,7 +176,7 @@ class _Steps:
         return after, late, stored
 
     def run(self, *inputs: Any) -> list[Any]:
-        """What the scan gives."""
+        """The results of the scan."""
         a, b = len(self.fixed), len(self.fixed) + self.carried
         fixed = {**self.body.constants, **dict(zip(self.fixed, inputs[:a], strict=True))}
         first, sequences = dict(zip(self.states, inputs[a:b], strict=True)), tuple(inputs[b:])
@@ -202,7 +204,7 @@ class _Steps:
         if self.early:
             times = jnp.arange(length)
             table = tuple(jax.vmap(early)(times[::-1] if reverse else times, sequences))
-        steps = None if sequences or table else length  # a size that has a name is that of a sequence
+        steps = None if sequences or table else length  # a named size is the length of a sequence
         last, found = jax.lax.scan(step, tuple(inputs[a:b]), (sequences, table), steps, reverse, unroll or 1)
         rows = dict(zip(given, found[: len(given)], strict=True))
         if self.late:
@@ -212,7 +214,7 @@ class _Steps:
 
 
 def _apart(equation: Any, is_data: Sequence[bool]) -> Flat | None:
-    """What a scan, whose inputs marked `is_data` are no mere counters, becomes; None if it stays as it is."""
+    """A scan split into parts, with `is_data` for its inputs that are more than counters; None if it is not split."""
     steps = _Steps(equation, is_data)
     if not (steps.early or steps.late):
         return None
@@ -220,7 +222,7 @@ def _apart(equation: Any, is_data: Sequence[bool]) -> Flat | None:
 
 
 def _made(equations: Iterable[Any], env: dict[Any, Any], wanted: Iterable[Any]) -> list[Any]:
-    """Values that `equations` make, which keep their lines."""
+    """The values `wanted`, computed by `equations`, which keep their source lines."""
     for e in equations:
         with source_info_util.user_context(e.source_info.traceback):
             evaluate([e], env)
@@ -236,7 +238,7 @@ def _read(equations: Iterable[Any], outputs: Iterable[Any]) -> set[Any]:
 
 
 def _elements(variables: Iterable[Any]) -> int:
-    """How many elements there are, where all sizes with names are `NAMED`."""
+    """The number of elements, with `NAMED` for all named sizes."""
     return sum(math.prod(map(_number, v.aval.shape)) for v in variables)
 
 

@@ -1,7 +1,7 @@
-"""The program of a function that JAX traces at numbers only: the programs at several sizes, and what fits all of them.
+"""The program of a function that JAX traces only at numbers: programs at several sizes, and a program that fits all.
 
-These have the same text except for some numbers. Each of them is fitted as an affine expression of the sizes, or as the
-inverse of one, and what comes out is compared with the programs at sizes that the fit has not seen.
+The programs have the same text except for some numbers. Each number is fitted by an affine expression in the sizes, or
+the inverse of one, and the result is compared with programs at sizes that were not used for the fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensorlang.language.function import Function
 from tensorlang.surface.parse import reread
 
 PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
-"""Sizes at which functions are traced, all of them different, so that none is mistaken for another."""
+"""The sizes at which functions are traced, all distinct, so that none is mistaken for another."""
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+|/\d+)?(?!\w)")
 
@@ -30,15 +30,15 @@ Point = dict[str, int]
 
 
 def fitted(translated: Callable[[Any], Program], given: Any) -> tuple[Function, Program, str]:
-    """The function at sizes that have names, where `translated` gives programs at numbers; the first of these, and
-    where the function is fitted. Raises `Unsupported`."""
+    """The function with named sizes, fitted to the programs that `translated` returns at numbers; the first of these,
+    and a text saying where it was fitted. Raises `Unsupported`."""
     names = list(dict.fromkeys(s.name for x in jax.tree.leaves(given) for s in _named(x)))
     if 4 * len(names) > len(PRIMES):
         raise Unsupported(f"{len(names)} sizes with names are too many to be told apart")
     known: dict[str, Program] = {}
     refused: Unsupported | None = None
     orders = [("", names), (" > ", names[::-1]), (" < ", names)] if len(names) > 1 else [("", names)]
-    for sign, order in orders:  # at first both orders of the sizes, then one of them
+    for sign, order in orders:  # first for any order of the sizes, then for one order
         points = _points(order, both=not sign)
         programs = []
         for point in points:
@@ -58,7 +58,7 @@ def fitted(translated: Callable[[Any], Program], given: Any) -> tuple[Function, 
 
 
 def form(f: Function) -> str:
-    """The text of a program without its numbers: what is the same at all sizes at which a fit holds."""
+    """The text of a program without its numbers, which is the same at all sizes at which a fit holds."""
     return _NUMBER.sub("#", _text(str(f)))
 
 
@@ -67,8 +67,8 @@ def _named(x: Any) -> list[Size]:
 
 
 def _points(names: Sequence[str], both: bool) -> list[Point]:
-    """Sizes that rise in the order of `names`: a point, one with each of them moved, and two with all of them moved,
-    the last in the other order if `both`."""
+    """Points with sizes increasing in the order of `names`: one point, one with each size changed, and two with all
+    sizes changed, the last of them in reverse order if `both`."""
     k = len(names)
     parts = [PRIMES[j::4] for j in range(4)]
     first = {name: parts[0][j] for j, name in enumerate(names)}
@@ -83,7 +83,7 @@ def _text(printed: str) -> str:
 
 
 def _fitted(texts: Sequence[str], points: Sequence[Point]) -> Function:
-    """The program whose text at these points is these."""
+    """The program that has these texts at these points."""
     texts = [_text(text) for text in texts]
     parts = [_NUMBER.split(text) for text in texts]
     for part, point in zip(parts, points, strict=True):
@@ -101,7 +101,8 @@ def _fitted(texts: Sequence[str], points: Sequence[Point]) -> Function:
 
 
 def _number(values: Sequence[Fraction], points: Sequence[Point], before: str, after: str) -> str:
-    """What is written where the numbers are `values`: products of numbers have blanks around them, of indices none."""
+    """The text for numbers that are `values` at the points. Products of numbers are written with blanks, those of
+    indices without."""
     if len(set(values)) == 1:
         return str(values[0])
     if all(v.denominator == 1 for v in values):

@@ -1,4 +1,4 @@
-"""A jaxpr without calls: jit, remat and the like written out, equal equations joined, unused ones dropped."""
+"""A jaxpr without calls: jit, remat and the like inlined, equal equations merged, unused ones dropped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "custom_lin"})
 """Primitives that only call their jaxpr."""
 
 KNOWN_RULES = frozenset({"relu", "relu6", "logaddexp", "xlogy", "xlog1py"})
-"""Functions of JAX with a derivative of their own for which the importer has a rule."""
+"""JAX functions with custom derivatives for which the importer has a rule."""
 
 
 @dataclass
 class Flat:
-    """Equations in order; variables of `constants` have values, the others are inputs or results of equations."""
+    """Equations in order; variables in `constants` have values, others are inputs or results of equations."""
 
     inputs: list[Any]
     outputs: list[Any]
@@ -29,7 +29,7 @@ class Flat:
 
     @property
     def read(self) -> set[Any]:
-        """The variables that equations or results are made of."""
+        """The variables that equations or outputs read."""
         found = {v for e in self.equations for v in e.invars if not isinstance(v, core.Literal)}
         return found | {v for v in self.outputs if not isinstance(v, core.Literal)}
 
@@ -43,7 +43,7 @@ def inner_jaxpr(equation: Any) -> Any:
 
 
 def scanned(equation: Any) -> tuple[int, int]:
-    """How many inputs of a scan are constants of its body, and how many the state; sequences follow."""
+    """The numbers of inputs of a scan that are constants of its body and its state; sequences follow."""
     p = equation.params
     if "num_consts" in p:
         return p["num_consts"], p["num_carry"]
@@ -52,29 +52,30 @@ def scanned(equation: Any) -> tuple[int, int]:
 
 
 def is_jax_own(jaxpr: Any) -> bool:
-    """Whether `jaxpr` is of a function of JAX: traces of these are kept, with the lines of their first callers."""
+    """Whether `jaxpr` belongs to a function of JAX, whose cached traces have the source lines of their first
+    callers."""
     info = getattr(jaxpr, "debug_info", None)
     return "jax" in PurePath(str(getattr(info, "func_filename", "") or "")).parts
 
 
 def rule_name(equation: Any) -> str | None:
-    """The name of the function of JAX's own whose derivative `equation`, a custom_jvp_call, carries."""
+    """The name of the JAX function whose custom derivative `equation`, a custom_jvp_call, has."""
     jaxpr = inner_jaxpr(equation).jaxpr
     return jaxpr.debug_info.func_name if is_jax_own(jaxpr) else None
 
 
 def has_rule(equation: Any) -> bool:
-    """Whether `equation` calls a function with a derivative of its own that the importer knows."""
+    """Whether `equation` calls a function with a custom derivative for which the importer has a rule."""
     return equation.primitive.name == "custom_jvp_call" and rule_name(equation) in KNOWN_RULES
 
 
 def is_opened(equation: Any) -> bool:
-    """Whether the importer writes `equation` out, which is one of custom_jvp_call or remat: it has no rule for it."""
+    """Whether the importer inlines `equation`, a custom_jvp_call or remat, for lack of a rule."""
     return not has_rule(equation)
 
 
 def flatten(closed: Any, opened: Callable[[Any], bool] = is_opened) -> Flat:
-    """`closed` without calls; `opened` says of custom_jvp_call and remat equations whether to write them out."""
+    """`closed` without calls; `opened` says which custom_jvp_call and remat equations to inline."""
     flat = Flat([], [])
     known: dict[Any, list[Any]] = {}
 
@@ -113,7 +114,7 @@ def flatten(closed: Any, opened: Callable[[Any], bool] = is_opened) -> Flat:
 
 
 def _key(equation: Any, inputs: Sequence[Any]) -> Any:
-    """What tells equations apart that compute different things; None if that can't be decided."""
+    """A key that distinguishes equations with different results; None if there is no such key."""
     if equation.effects or equation.primitive.name.startswith(("random", "threefry")):
         return None
     given = []
@@ -132,7 +133,7 @@ def _key(equation: Any, inputs: Sequence[Any]) -> Any:
 
 
 def needed(equations: Sequence[Any], outputs: Iterable[Any]) -> list[Any]:
-    """Those of `equations` on which `outputs` depend, in order; and those with effects."""
+    """The equations on which `outputs` depend, and those with effects, in order."""
     live = {v for v in outputs if not isinstance(v, core.Literal)}
     kept = []
     for equation in reversed(equations):
@@ -143,7 +144,7 @@ def needed(equations: Sequence[Any], outputs: Iterable[Any]) -> list[Any]:
 
 
 def moving(flat: Flat) -> list[Any]:
-    """The equations that depend on inputs, in order, and those with effects."""
+    """The equations that depend on inputs, and those with effects, in order."""
     depends = set(flat.inputs)
     found = []
     for equation in flat.equations:

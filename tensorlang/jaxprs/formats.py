@@ -23,9 +23,9 @@ _COMMENT = re.compile(r"^#\s*lint:\s*(?P<shapes>.*?)\s*$\n(?:^@.*$\n)*^def\s+(?P
 def functions_in(where: str, shapes: str | None) -> list[tuple[Callable[..., Any], tuple[str, ...]]]:
     """The functions that `where` names, with their arguments' shapes.
 
-    It is `FILE.py::name`, of which `shapes` or a comment says the shapes; or FILE.py, a folder, or the name of a module
-    or package that can be imported, of which all functions are meant above which a comment says shapes: such as
-    `# lint: x: n, A: n n`, in the line above the function. Raises `ArgumentError`.
+    `where` is `FILE.py::name`, with the shapes in `shapes` or a comment; or FILE.py, a folder, or the name of an
+    importable module or package, for all functions in it with shapes in a comment such as `# lint: x: n, A: n n` in the
+    line above. Raises `ArgumentError`.
     """
     place, _, name = where.partition("::")
     files = _files(place)
@@ -55,14 +55,14 @@ def functions_in(where: str, shapes: str | None) -> list[tuple[Callable[..., Any
 
 
 def _asked(path: Path, name: str, fun: Callable[..., Any], shapes: str) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The function, which says where it fails, and the shapes of its arguments in the order of its parameters."""
+    """The function, with errors placed at the user's line, and its arguments' shapes in the order of its parameters."""
     given = read_shapes(shapes)
 
     @wraps(fun)
     def call(*args: Any) -> Any:
         try:
             return fun(*args)
-        except Exception as error:  # whatever the user's function raises
+        except Exception as error:  # the user's function may raise anything
             lines = [f.lineno for f in extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
             where = f"{path}:{lines[-1]}" if lines else str(path)
             first = (str(error).splitlines() or [""])[0]
@@ -72,7 +72,7 @@ def _asked(path: Path, name: str, fun: Callable[..., Any], shapes: str) -> tuple
 
 
 def _in_order(name: str, fun: Callable[..., Any], given: Mapping[str, str]) -> tuple[str, ...]:
-    """The shapes by parameter as those of the first arguments."""
+    """The shapes given by parameter, as a sequence for the first parameters."""
     try:
         parameters = signature(fun).parameters.values()
     except (TypeError, ValueError):
@@ -90,7 +90,7 @@ def _in_order(name: str, fun: Callable[..., Any], given: Mapping[str, str]) -> t
 
 
 def _files(place: str) -> list[Path]:
-    """The files of Python code of a file, a folder, or a module or package that can be imported; its own first."""
+    """The Python files of a file, a folder, or an importable module or package, whose own file comes first."""
     path = Path(place)
     if path.is_dir():
         return sorted(path.rglob("*.py"))
@@ -108,7 +108,7 @@ def _files(place: str) -> list[Path]:
 
 
 def _told(path: Path) -> dict[str, str]:
-    """The shapes that comments say, by function."""
+    """The shapes in comments, by function."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -158,7 +158,7 @@ def _module(path: Path) -> Any:
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """The reports in order, and what they come to if there are several."""
+    """The reports in order, with a summary if there are several."""
     lines = list(map(str, reports))
     if len(reports) > 1:
         found = sum(bool(r.findings) for r in reports)

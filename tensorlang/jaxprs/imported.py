@@ -109,7 +109,7 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
     name = getattr(fun, "__name__", "f")
     try:
         signature(fun).bind(*given)
-    except ValueError:  # of a function that has none that Python could tell
+    except ValueError:  # Python does not know the signature of every function
         pass
     except TypeError as why:
         hint = 'one for each argument, such as "n m" for a matrix'
@@ -124,14 +124,14 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
 
 
 def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool) -> tuple[Program, Function]:
-    """A program, and the function for all sizes: that of the program, or one that is fitted to it and others."""
+    """A program, and the function for all sizes: its own, or one fitted to it and other programs."""
     try:
         closed = jax.make_jaxpr(fun)(*given)
     except (
         TypeError,
         ValueError,
         jax.errors.InconclusiveDimensionOperation,
-    ) as why:  # of a function that cannot be traced, or not at such arguments
+    ) as why:  # the function can't be traced, or not at such arguments
         refused = ImportRefused(
             f"JAX cannot trace {name}: {str(why).splitlines()[0]}", hint="numbers may do where sizes with names do not"
         )
@@ -154,7 +154,7 @@ def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact:
     try:
         made = translate(flat, name, dict(zip(flat.inputs, names, strict=True)), exact)
     except Unsupported as why:
-        if "not affine" in why.what:  # as sizes with names may make it
+        if "not affine" in why.what:  # named sizes may raise it
             return _at_numbers(fun, given, name, exact, why.told(name))
         raise why.told(name) from None
     notes = [f"the derivative that {f} brings is that of its code" for f in brought]
@@ -176,7 +176,7 @@ def _at_numbers(
 
 
 def leaf_names(fun: Callable[..., Any], given: Sequence[Any]) -> list[str]:
-    """A name for each leaf of the arguments: that of the parameter, and the way to the leaf."""
+    """A name for each leaf of the arguments: that of the parameter, and the path to the leaf."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""From equations to a program: rules applied in order, with what JAX computes beforehand as parameters."""
+"""From equations to a program: rules applied in order, with values that JAX computes beforehand as parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Program:
     flat: Flat = field(repr=False)
 
     def arguments(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """The arrays of the function's parameters, by name, where those of the equations' inputs are these."""
+        """The arrays of the function's parameters, by name, given those of the equations' inputs."""
         env: dict[Any, Any] = dict(zip(self.flat.inputs, inputs, strict=True))
         env.update(self.flat.constants)
         evaluate(needed(self.flat.equations, [v for s in self.sources.values() for v in s.reads]), env)
@@ -51,7 +51,7 @@ class Program:
 
 
 def array_of(source: Source, env: dict[Any, Any], dtype: Any) -> Any:
-    """The array of a parameter, of what JAX has computed."""
+    """The array of a parameter, made from the values that JAX has computed."""
     x = jnp.asarray(read(source.var, env))
     size = source.size.constant if isinstance(source.size, Affine) else source.size
     match source.how:
@@ -94,12 +94,12 @@ def translate(
     ranks: bool = True,
     signs: bool = False,
 ) -> Program:
-    """The program of `flat_`, called `name`, whose inputs are called as `hints` says.
+    """The program of `flat_`, called `name`, with names for its inputs from `hints`.
 
-    `active` says which inputs have derivatives; a value that depends on none of these may be computed by JAX. Unless
-    `recompute`, none is that depends on other numbers that the equations compute. With `ranks`, each with each is
-    compared by ranks of the elements of both arrays, which JAX computes; with `signs`, absolute values of differences
-    and the like are made of such comparisons. Raises `Unsupported`.
+    `active` says which inputs have derivatives; JAX may compute values that depend on none of these. Unless
+    `recompute`, it does not compute values that depend on other numbers computed by the equations. With `ranks`,
+    comparisons of all pairs of elements of two arrays use their ranks, which JAX computes; with `signs`, absolute
+    values of differences and the like are made from such comparisons. Raises `Unsupported`.
     """
     scalars.ensure()
     ahead = _Ahead(flat_, active, recompute)
@@ -131,7 +131,7 @@ def translate(
 
 
 def _one_type(flat_: Flat, exact: bool) -> None:
-    """Refuse numbers of less than single precision, where JAX's rounding is to be kept."""
+    """Refuse numbers of less than single precision if `exact`, where JAX's rounding must be kept."""
     for equation in flat_.equations:
         for v in (*equation.outvars, *equation.invars):
             if exact and v.aval.dtype in (jnp.bfloat16, jnp.float16):
@@ -139,20 +139,20 @@ def _one_type(flat_: Flat, exact: bool) -> None:
 
 
 _EACH = MOVES | frozenset(["add", "div", "exp", "integer_pow", "log", "max", "min", "mul", "neg", "sub", "tanh"])
-"""Primitives that are cheap enough for each element to be done twice."""
+"""Primitives that are cheap enough to be computed twice for each element."""
 
 
 class _Ahead:
-    """What JAX can compute before the program runs."""
+    """The values that JAX can compute before the program runs."""
 
     def __init__(self, flat_: Flat, active: Callable[[Any], bool] | None, recompute: bool) -> None:
         self._flat = flat_
         self._given = frozenset(flat_.inputs)
         self._recompute = recompute
         self._numbers: set[Any] = set()
-        """What depends on numbers that are computed here."""
+        """The variables that depend on numbers computed by these equations."""
         self._expensive: set[Any] = set()
-        """What of these is more than to go through each element of what is given."""
+        """Those of them that cost more than a pass over the elements of the inputs."""
         self._made = {v for equation in flat_.equations for v in equation.outvars}
         self._active = {
             v for v in flat_.inputs if jnp.issubdtype(v.aval.dtype, np.floating) and (active is None or active(v))
@@ -170,7 +170,7 @@ class _Ahead:
                         self._expensive.add(v)
 
     def can_compute(self, v: Any, as_order: bool = False) -> bool:
-        """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
+        """Whether `v` is an input or constant, or has no derivative, or needs none as only its order counts."""
         if isinstance(v, core.Literal) or v in self._given or v in self._flat.constants:
             return True
         if v not in self._made:  # within a loop or a branch
@@ -181,7 +181,7 @@ class _Ahead:
 
 
 def _greatest_shift(flat_: Flat) -> int:
-    """The greatest small number that integers are compared with, or that is added to or subtracted from them."""
+    """The largest of the small numbers that are compared with integers, added to or subtracted from them."""
     sums = [e.invars for e in flat_.equations if e.primitive.name in ("add", "sub") or e.primitive.name in COMPARISONS]
     added = [
         int(v.val) for given in sums for v in given if isinstance(v, core.Literal) and np.asarray(v.val).dtype in WIDE
@@ -240,7 +240,7 @@ def _apply(b: Builder, equation: Any, given: list[Any]) -> list[Any]:
 
 
 def _probe(b: Builder, x: Any) -> None:
-    """Ask for an element of `x`, so that what has none is refused here."""
+    """Make an element of `x`, so that a value without elements is refused here."""
     place, _ = b.indices(x.axes)
     if isinstance(x, Int):
         x.cases(place)

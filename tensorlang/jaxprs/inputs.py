@@ -1,4 +1,4 @@
-"""The parameters of a program in the making, and how each is made of what JAX computes."""
+"""The parameters of a program in the making, and how each is made from values that JAX computes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "inside", "p
 
 @dataclass(frozen=True)
 class Source:
-    """How the array of a parameter is made of what JAX computes for the variable `var`.
+    """How the array of a parameter is made from the value that JAX computes for the variable `var`.
 
-    "given": it is the array; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
-    integers, to which `shift` is added, brought into 0 .. size - 1; "drop": integers that are `size` where they are
-    outside of that; "inside": 1 where they are not, else 0; "permutation": the order that sorts it along its axis
-    `size`; "rank": how many elements of the arrays `among` are less than each of its own, where of each array what lies
-    along one axis is meant, at the first place of the others. `promised` are integers that are assumed in range.
+    "given": the value itself; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
+    integers, with `shift` added, clipped to 0 .. size - 1; "drop": integers, with `size` for those out of this range;
+    "inside": 1 for integers in it, else 0; "permutation": the order that sorts the value along its axis `size`; "rank":
+    for each element, the number of elements in the arrays `among` that are less; of each array only the elements along
+    one axis count, at the first place of the others. `promised` integers are assumed to be in range.
     """
 
     var: Any
@@ -46,14 +46,15 @@ class Source:
 
     @property
     def reads(self) -> tuple[Any, ...]:
-        """The variables of which it is made."""
+        """The variables that it reads."""
         return (self.var, *(v for v, _ in self.among))
 
 
 class Inputs(Statements):
     """Parameters: arrays, conditions and integers that are given, or that JAX computes before the program runs.
 
-    With `exact`, indices out of range, ties and the like are as in JAX; without, they are assumed not to occur.
+    With `exact`, indices out of range, ties and the like are treated as in JAX; otherwise they are assumed not to
+    occur.
     """
 
     def __init__(
@@ -68,10 +69,10 @@ class Inputs(Statements):
         super().__init__()
         self.exact = exact
         self.available = available  # whether JAX can compute a variable before the program runs
-        self.is_shift = is_shift  # whether the first variable is the second one plus something
-        self.origins = origins  # of what variables are made, where all elements may be compared by their ranks
-        self.signs = signs  # whether functions of signs are such comparisons
-        self.shifts = shifts  # the greatest number that is added to integers of data
+        self.is_shift = is_shift  # whether the first variable is the second one plus a number
+        self.origins = origins  # the origins of variables, if pairs may be compared by ranks
+        self.signs = signs  # whether functions of signs become such comparisons
+        self.shifts = shifts  # the largest number that is added to integers of data
         self.params: list[Parameter] = []
         self.sources: dict[str, Source] = {}
         self.hints: dict[Any, str] = {}
@@ -87,7 +88,7 @@ class Inputs(Statements):
         return p
 
     def data(self, var: Any) -> Value:
-        """What JAX computes for `var`, as a parameter. Raises `Unsupported` if it can't be had beforehand."""
+        """The value of `var` as a parameter. Raises `Unsupported` if JAX can't compute it beforehand."""
         if var in self._made:
             return self._made[var]
         if not self.available(var):
@@ -127,7 +128,7 @@ class Inputs(Statements):
         return Real(axes=axes, at=lambda ix: one.at(()))
 
     def numbers(self, var: Any) -> Real:
-        """The integers or conditions that JAX computes for `var`, as floats."""
+        """The integers or conditions of `var`, computed by JAX, as floats."""
         key = (var, "numbers")
         if key not in self._made:
             axes = plain(var.aval.shape)
@@ -139,7 +140,7 @@ class Inputs(Statements):
     # conditions
 
     def condition(self, axes: Axes, holds: Where) -> Bool:
-        """The condition that is a predicate."""
+        """The condition given by a predicate."""
 
         def choose(place: Place, a: Expr, b: Expr) -> Expr:
             p = holds(place)
@@ -161,7 +162,7 @@ class Inputs(Statements):
         return found
 
     def complement(self, relation: Relation) -> Relation:
-        """The relation that holds where that one does not, a parameter of its own."""
+        """The complement of a relation, as a further parameter."""
         if relation not in self._complements:
             source = self.sources[relation.name]
             made = Relation(self.name(relation.name + "_not"), relation.sizes)
@@ -175,7 +176,7 @@ class Inputs(Statements):
     # integers
 
     def element(self, datum: Datum, size: Affine, drop: bool, promised: bool = False) -> Affine:
-        """That element as an index from 0 to size - 1; with `drop`, to size, which stands for all others."""
+        """An element of data as an index from 0 to size - 1; with `drop`, `size` stands for all other values."""
         var = datum.var
         given = var in self.hints and not self.exact
         if given and drop:
@@ -192,11 +193,11 @@ class Inputs(Statements):
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),)))
 
     def bound(self, datum: Datum, size: Affine, by: int) -> Affine:
-        """What compares as that element does with all indices from 0 to size - 1, plus `by`."""
+        """A value that compares like an element of data with each index from 0 to size - 1 plus `by`."""
         if datum.var in self.hints and not self.exact:
             known = (k[1] for k in self._made if isinstance(k, tuple) and k[0] is datum.var and k[-1] == "given")
             return self.element(datum, next(known, size + 1), drop=False)
-        most = max(self.shifts, abs(by))  # if it can be, one array is for all numbers that are added
+        most = max(self.shifts, abs(by))  # where possible, one array serves for all numbers that are added
         least, range_ = -most - 1, size + 2 * most + 2
         key = (datum.var, range_, least, "bound")
         if key not in self._made:
@@ -206,7 +207,7 @@ class Inputs(Statements):
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),))) + least
 
     def inside(self, datum: Datum, size: Affine) -> Predicate:
-        """That the element is one of 0 to size - 1."""
+        """The predicate that an element of data is from 0 to size - 1."""
         key = (datum.var, size, "inside")
         if key not in self._made:
             sizes = extents(plain(datum.var.aval.shape)) or (constant(1),)
@@ -215,7 +216,7 @@ class Inputs(Statements):
         return equal(atom_affine(Lookup(self._made[key], datum.at or (constant(0),))), constant(1))
 
     def permutation(self, var: Any, axis: int) -> IndexArray:
-        """The order that sorts what JAX computes for `var` along `axis`."""
+        """The order that sorts the value of `var`, computed by JAX, along `axis`."""
         key = (var, "permutation", axis)
         if key not in self._made:
             if not self.available(var, True):
@@ -226,7 +227,8 @@ class Inputs(Statements):
         return self._made[key]
 
     def ranks(self, x: tuple[Any, int], y: tuple[Any, int]) -> tuple[IndexArray, IndexArray] | None:
-        """Indices that are ordered as what JAX computes for two variables along an axis each, if that can be had."""
+        """Ranks for the values of two variables, each along an axis, in their common order; None if JAX can't compute
+        these beforehand."""
         if self.origins is None:
             return None
         x, y = self.origins.repeated(*x), self.origins.repeated(*y)

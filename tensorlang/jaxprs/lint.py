@@ -1,4 +1,5 @@
-"""Which gradients of JAX functions do more work than they need: counted at two sizes, told by the user's lines."""
+"""The linter for gradients of JAX functions that do more work than needed, counted at two sizes, by the user's
+lines."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
 SIZES = (48, 192)
-"""Every size that has a name is one of these numbers in turn."""
+"""The numbers that all named sizes take in turn."""
 
 FACTOR = 4
-"""From this many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
+"""The factor over the derived gradient's work from which a gradient is reported even if the factor does not grow."""
 
 GROWS = 2
-"""A factor grows if it is this many times larger at the larger sizes."""
+"""A factor counts as growing if it is this many times larger at the larger sizes."""
 
 CODES = {
     "TL001": "the factor between JAX's gradient and the derived one grows with the sizes",
@@ -39,8 +40,9 @@ CODES = {
 class Finding:
     """A gradient that does more work than it needs.
 
-    `factors` are JAX's operations by those of the derived gradient, at each of `sizes`; `compiled` the same as counted
-    in what XLA makes of both, if that was asked for. `primitive` is what most of the work at that line is.
+    `factors` are the ratios of JAX's operations to those of the derived gradient, at each of `sizes`; `compiled` is the
+    same ratio for the code that XLA makes of both, if that was asked for. `primitive` does most of the work at the
+    line.
     """
 
     code: str
@@ -54,7 +56,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """What was found, in one line."""
+        """The finding in one line."""
         at = ", ".join(f"{x:.3g} at {n}" for x, n in zip(self.factors, self.sizes, strict=True))
         proof = ""
         if self.compiled is not None:
@@ -67,7 +69,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Report(Shown):
-    """What the linter has to say of one function. It is fine if there are no findings."""
+    """The linter's report on one function, which is fine if there are no findings."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -97,12 +99,12 @@ def lint(
     compiled: bool = False,
     factor: float = FACTOR,
 ) -> Report:
-    """What JAX's gradient of `fun` costs beside the derived one, at arguments as in `specs`.
+    """Compare the cost of JAX's gradient of `fun` with the derived one, at arguments as in `specs`.
 
-    All sizes that have names are as in `sizes`. `argnums` are the arguments that are differentiated, by default all
-    that hold floats. If `fun` is not scalar, its sum is meant. With `compiled` a finding is made only if XLA's
-    operations confirm it; a factor that does not grow is one from `factor` on. Raises `ArgumentError` if there
-    is nothing to differentiate. What `fun` raises is not caught.
+    All named sizes take the values in `sizes`. `argnums` are the arguments that are differentiated, by default all that
+    hold floats. If `fun` is not scalar, the sum of its value is. With `compiled`, findings must be confirmed by XLA's
+    operations. A ratio that does not grow is a finding from `factor` on. Raises `ArgumentError` if there is nothing to
+    differentiate. Exceptions from `fun` are not caught.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)
@@ -132,7 +134,7 @@ def judged(
     compiled: bool = False,
     factor: float = FACTOR,
 ) -> Report:
-    """The report of a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
+    """The report on a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
     with patience():
         return _judged(name, made, sizes, compiled, factor)
 
@@ -181,7 +183,7 @@ class _Taken:
 
     @property
     def factor(self) -> float:
-        """How many times these are what JAX does."""
+        """The ratio of JAX's operations to these."""
         return max(1, self.rest + self.plan.spent[0]) / self.derived
 
 
@@ -193,7 +195,8 @@ def _taken(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> _Ta
 
 
 def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> float:
-    """XLA's operations for JAX's gradient by those for the derived one, with copies, inputs and outputs."""
+    """The ratio of XLA's operations for JAX's gradient to those for the derived one, with copies, inputs and
+    outputs."""
     theirs, ours = (
         counted.operations + counted.copied // COPIES + (counted.inputs + counted.outputs) // 4
         for counted in (count(jax.grad(f, wanted), *shapes) for f in (fun, rewritten(fun, wanted)))
@@ -204,7 +207,8 @@ def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> 
 def _findings(
     code: str, name: str, t: _Taken, sizes: tuple[int, ...], factors: tuple[float, ...], proof: Any
 ) -> list[Finding]:
-    """A finding for each line whose share of JAX's gradient is more than the derived gradient, or the largest."""
+    """A finding for each line that takes more of JAX's gradient than the whole derived gradient, and for the
+    largest."""
     kept = {(line.filename, line.line) for r in t.plan.kept for line in r.lines}
     spent = {line: n for line, n in t.gradient.operations.items() if line in kept} or dict(t.gradient.operations)
     if not spent:

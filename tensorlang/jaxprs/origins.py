@@ -1,4 +1,4 @@
-"""Of what arrays are made that repeat the elements of others along further axes."""
+"""The origins of arrays that repeat the elements of others along further axes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jax.extend import core
 from tensorlang.jaxprs.flatten import Flat
 
 FEW = 1024
-"""This many pairs are compared faster than put in order."""
+"""The number of pairs up to which comparing them is faster than sorting."""
 
 COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 _OF_SIGN = frozenset(["abs", "max", "min", "custom_jvp_call"])
 
 
 class End(NamedTuple):
-    """The elements of a variable along one of its axes, which lie along another one of what is made of them."""
+    """The elements of a variable along one `axis`, which a derived array has along its axis `along`."""
 
     var: Any
     axis: int
@@ -25,14 +25,14 @@ class End(NamedTuple):
 
 
 class Origins:
-    """What equations make of which variables."""
+    """The equations that make variables, and the origins that follow."""
 
     def __init__(self, flat: Flat) -> None:
         self._equations = flat.equations
         self._made = {v: e for e in flat.equations for v in e.outvars}
 
     def repeated(self, v: Any, axis: int) -> tuple[Any, int]:
-        """The variable, and its axis, of whose elements `v` has those along this axis."""
+        """The variable, and its axis, whose elements `v` repeats along this axis; `v` itself if it repeats none."""
         while (e := self._made.get(v)) is not None and e.primitive.name == "broadcast_in_dim":
             of, dims = e.invars[0], e.params["broadcast_dimensions"]
             if isinstance(of, core.Literal) or axis not in dims:
@@ -43,7 +43,7 @@ class Origins:
         return v, axis
 
     def difference(self, v: Any) -> tuple[End, End] | None:
-        """Of what `v` is the difference, if it is one of each element along an axis and each along another one."""
+        """The two ends if `v` has the differences of all pairs of elements along two distinct axes; else None."""
         e = None if isinstance(v, core.Literal) else self._made.get(v)
         if e is None or e.primitive.name != "sub":
             return None
@@ -53,7 +53,7 @@ class Origins:
         return ends[0], ends[1]
 
     def compares_pairs(self) -> bool:
-        """Whether more than a few elements are compared with each other, all of one array with all of another one."""
+        """Whether more than a few pairs of elements are compared: all of one array with all of another one."""
         for e in self._equations:
             name = e.primitive.name
             shape = e.outvars[0].aval.shape

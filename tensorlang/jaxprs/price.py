@@ -1,7 +1,8 @@
-"""What the gradient of some equations costs: JAX's, that of their program, and the code of the latter.
+"""The cost of the gradient of some equations: JAX's, that of their program, and that of the program's code.
 
-JAX's gradient and the code are jaxprs, and measured in the same way. The program's cost is known earlier; it counts
-what is not 0, where the code computes all under some masks and less under others, as it pays at these sizes.
+JAX's gradient and the code are jaxprs, which are measured in the same way. The program's cost is known earlier. It
+counts elements that are not 0; the code computes all elements under some masks and fewer under others, whichever is
+faster at these sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tensorlang.transforms.to_jax import program_of, to_jax
 Run = Callable[..., list[Any]]
 
 SCATTERED = 128
-"""So many operations take the time of a number that a step scatters to one of several places."""
+"""The operations that take as long as one number scattered by a step of a loop that scatters to several places."""
 
 
 def as_function(sub: Flat) -> Run:
@@ -39,7 +40,7 @@ def as_function(sub: Flat) -> Run:
 
 
 def as_program(program: Program) -> Callable[[dict[Any, Any]], list[Any]]:
-    """The program as a JAX function of the values of variables, those that it reads among them."""
+    """The program as a JAX function of the values of variables, including those that it reads."""
     call = to_jax(program.function)
     dtype = program.flat.outputs[0].aval.dtype
 
@@ -56,27 +57,28 @@ def traffic(sub: Flat, wanted: Sequence[Any]) -> int:
 
 
 def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
-    """The work of JAX's gradient of these equations by `wanted`."""
+    """The work of JAX's gradient of these equations with respect to `wanted`."""
     return _work_of_gradient(as_function(sub), sub, wanted, copies=True)
 
 
 def derivable(sub: Flat, wanted: Sequence[Any]) -> list[Any]:
-    """Those of `wanted` by which JAX has a gradient of these equations, all at once.
+    """The variables among `wanted` for which JAX can compute a gradient of these equations, all at once.
 
-    JAX derives a scatter that multiplies by what it multiplies only, unless its places are promised to be distinct.
+    JAX differentiates a multiplying scatter only with respect to the array that it multiplies, unless its places are
+    promised to be distinct.
     """
     found: list[Any] = []
     for v in wanted:
         try:
             gradient_work(sub, [*found, v])
-        except Exception:  # JAX has no one class for what it cannot derive, and a user's rules raise what they like
+        except Exception:  # JAX has no single class for such errors, and a user's rules may raise anything
             continue
         found.append(v)
     return found
 
 
 def code_work(program: Program, wanted: Sequence[Any]) -> Work:
-    """The work of the code of the program's gradient by `wanted`."""
+    """The work of the code of the program's gradient with respect to `wanted`."""
     sub = program.flat
     beforehand = needed(sub.equations, [v for s in program.sources.values() for v in s.reads])
     run = as_program(program)
@@ -90,7 +92,7 @@ def code_work(program: Program, wanted: Sequence[Any]) -> Work:
 
 
 def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False, scattered: int = 0) -> Work:
-    """The work that depends on what is given, as all else is known when it is compiled; equations are counted all."""
+    """The work that depends on inputs, as everything else is constant when it is compiled; but all equations count."""
     places = [sub.inputs.index(v) for v in wanted]
 
     def pulled(inputs: list[Any], cotangents: list[Any]) -> Any:
@@ -112,7 +114,7 @@ def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool =
 
 
 def _scattered(equations: Iterable[Any], times: int = 0) -> int:
-    """The numbers that steps of loops scatter to several places at once: XLA goes from one to the next."""
+    """The numbers that steps of loops scatter to several places at once, which XLA does one after the other."""
     found = 0
     for e in equations:
         if e.primitive.name.startswith("scatter") and math.prod(e.invars[1].aval.shape[:-1]) > 1:
@@ -123,10 +125,10 @@ def _scattered(equations: Iterable[Any], times: int = 0) -> int:
 
 
 def derived_work(program: Program, wanted: Sequence[Any]) -> int:
-    """The cost of the program's adjoint by `wanted`, with inputs and outputs; relations count as full."""
+    """The cost of the program's adjoint for `wanted`, with inputs and outputs; relations count as full."""
     by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
     f, names = program.function, [by_var[v] for v in wanted if v in by_var]
-    if has_recurrences(f):  # what JAX will ask for, which takes long to derive
+    if has_recurrences(f):  # the program that JAX will need, as deriving it takes long
         whole = program_of(f)
         derived = cotangents(whole, tuple(k for k, p in enumerate(whole.params) if p.name in names)).function
     else:

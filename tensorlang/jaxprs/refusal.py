@@ -1,4 +1,4 @@
-"""What the importer's rules raise; users see it as `ImportRefused`, with their own line."""
+"""The exception of the importer's rules; users see it as `ImportRefused`, with their own line."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Unsupported(Exception):
 
     @property
     def within(self) -> str:
-        """What it is, with the primitive if that is within the body of another one."""
+        """The description, with the primitive if that is within the body of another one."""
         return self.what if self.equation is self.outer else f"{self.equation.primitive.name} in its body: {self.what}"
 
     def told(self, name: str) -> ImportRefused:
-        """The error for users who import the function `name`."""
+        """The error for the user who imports the function `name`."""
         primitive = "" if self.equation is None else f"{self.equation.primitive.name}: "
         hint = self.hint or "tl.jax.grad imports what surrounds it, and leaves this to JAX"
         place = None if self.equation is None else line_of(self.equation)

@@ -1,4 +1,4 @@
-"""Which parts of a jaxpr become tensor programs: convex regions, kept where JAX's own gradient costs more."""
+"""The parts of a jaxpr that become tensor programs: convex regions, kept where JAX's own gradient costs more."""
 
 from __future__ import annotations
 
@@ -32,47 +32,47 @@ from tensorlang.language.predicates import NonNegative, conjuncts
 from tensorlang.simplify import simplify
 
 GAIN = 1.25
-"""A region is kept where JAX's own gradient does at least this many times the work of the derived one."""
+"""A region is kept if JAX's own gradient does at least this many times the work of the derived one."""
 
 PRODUCTS = 4
-"""So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
+"""The operations of matrix products and convolutions that take as long as one other operation, in weighted counts."""
 
 LEAST = 5000
-"""A region saves at least this many operations."""
+"""The fewest operations that a region must save."""
 
 LEAST_BY_TRAFFIC = 3
-"""A region saves at least this many operations for each number that it reads or writes."""
+"""The fewest operations that a region must save for each number that it reads or writes."""
 
 BUSY = 4
-"""JAX's gradient does at least this many operations for each number that it reads or writes, or it is left."""
+"""The fewest operations of JAX's gradient for each number that it reads or writes; below this, the region stays JAX."""
 
 LEAST_BY_EQUATION = 100
-"""A region saves at least this many operations for each equation of JAX's gradient: it takes the longer to derive, the
-more there are, and that is to be paid back."""
+"""The fewest operations that a region must save for each equation of JAX's gradient: the more equations, the longer the
+derivation takes, and the savings must pay for it."""
 
 SHARE = 5
-"""A region saves at least the whole value's operations divided by this, or the gradient is not faster for it."""
+"""A region must save at least the operations of the whole value divided by this, else the gradient is hardly faster."""
 
 _STRUCTURED = (
     "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "
     "scan dot_general conv_general_dilated reduce_window reduce_window_sum reduce_window_max reduce_window_min"
 )
 _STRUCTURE = frozenset(_STRUCTURED.split())
-"""Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
+"""Primitives whose gradient may be cheaper than JAX's even if no array is larger than the inputs and outputs."""
 
 _SHOWN = frozenset(["iota", "dot_general", "slice", "split", "concatenate", "scan"])
-"""Those of them whose structure the cost of the value shows as well, slices as far as no more is cut than is given, and
-loops as far as that holds of their bodies."""
+"""Those of them whose structure already shows in the cost of the value: slices if the arrays cut are no larger than the
+inputs, and loops if this holds for their bodies."""
 
 LARGEST = 600
-"""Regions of more equations are left to JAX, where they are differentiated quickly."""
+"""The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""
 
 STEPS = 3000
-"""The steps of work that a region may take to be derived for each equation of JAX's gradient: about as long as JAX
-takes to trace and compile it."""
+"""The steps of work allowed for deriving a region, for each equation of JAX's gradient: about the time that JAX takes
+to trace and compile the equation."""
 
 FIRST_STEPS = 40_000
-"""The steps besides: about as long as JAX takes for the least gradient."""
+"""The additional steps for any region: about the time that JAX takes for the smallest gradient."""
 
 OPERATIONS = 50
 """One more step for this many operations of JAX's gradient: it is paid back when the gradient has run often."""
@@ -81,15 +81,15 @@ OUTSIDE_PRODUCTS = 10
 """The same for operations that are not in products, which take longer."""
 
 PATIENCE = 10_000_000
-"""The steps that a region may always take where it is only looked at: some seconds."""
+"""The steps that a region may always take if it is only analysed: some seconds."""
 
 _patient: ContextVar[bool] = ContextVar("patient", default=False)
 
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """A context in which regions are derived though that is never paid back: for functions that are looked at, at sizes
-    that stand for others, and do not run at them."""
+    """A context in which regions are derived even if that never pays: for functions that are analysed at representative
+    sizes, and not run at them."""
     token = _patient.set(True)
     try:
         yield
@@ -98,7 +98,7 @@ def patience() -> Iterator[None]:
 
 
 def is_patient() -> bool:
-    """Whether this is done in such a context."""
+    """Whether the current context is one of `patience`."""
     return _patient.get()
 
 
@@ -114,15 +114,16 @@ _JAX_OWN = {
     "custom_vjp_call": "its derivative is the user's",
     "custom_vjp_call_jaxpr": "its derivative is the user's",
 }
-"""What stays JAX though it has a rule, which refuses it or costs more."""
+"""Primitives that stay JAX although they have a rule, since it refuses them or costs more."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Equations that are one program, or were to be. `why` says why JAX keeps them, None if the program is used.
+    """Equations that are, or were considered as, one program. `why` says why they stay JAX, None if the program is
+    used.
 
-    `jax_work` counts the operations of JAX's gradient, with those of the value, `derived_work` those of the program's
-    adjoint, 0 where JAX's was known to be as cheap before it was derived; both with inputs and outputs.
+    `jax_work` counts the operations of JAX's gradient, including the value, and `derived_work` those of the program's
+    adjoint, 0 if JAX's gradient was known to be as cheap without deriving it; both include inputs and outputs.
     """
 
     equations: tuple[Any, ...]
@@ -134,7 +135,7 @@ class Region:
 
     @property
     def lines(self) -> tuple[PythonLine, ...]:
-        """The user's lines that it is made of, in order."""
+        """The user's lines that it comes from, in order."""
         found = {line for e in self.equations if (line := line_of(e)) is not None}
         return tuple(sorted(found, key=lambda line: (line.filename, line.line)))
 
@@ -149,8 +150,8 @@ class Refused:
 
 @dataclass
 class Partition:
-    """The regions of a flat jaxpr, and the equations that are no part of any; `active` depends on what is
-    differentiated."""
+    """The regions of a flat jaxpr, and the equations outside of them; `active` are the variables that depend on
+    differentiated inputs."""
 
     flat: Flat
     active: set[Any] = field(default_factory=set)
@@ -164,9 +165,9 @@ def is_float(v: Any) -> bool:
 
 
 def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> Partition:
-    """The regions of `flat`, of whose inputs those marked `active` are differentiated.
+    """The regions of `flat`, whose inputs marked `active` are differentiated.
 
-    With `gain` None every region is kept that can be imported.
+    If `gain` is None, every region that can be imported is kept.
     """
     refused: dict[int, str] = {}
     for k, equation in enumerate(flat.equations):
@@ -215,7 +216,7 @@ def _active(flat: Flat, active: Sequence[bool]) -> set[Any]:
 
 
 def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
-    """Sets of equations, by their numbers, that are connected and that no path leaves and enters again."""
+    """Connected, convex sets of equations, by their numbers: no path leaves such a set and enters it again."""
     levels = _levels(flat, refused)
     made: dict[Any, int] = {}
     parent: dict[int, int] = {}
@@ -241,10 +242,10 @@ def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
 
 
 def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
-    """Levels of equations, which never fall on the way to a reader and rise at those that are refused.
+    """Levels of equations, which never decrease towards readers, and increase at refused equations.
 
-    What only moves elements is on the level of its first readers, so that they see the structure. An equation that
-    depends on nothing has no level: it is a part of each region that reads it.
+    An equation that only moves elements is on the level of its first readers, so that these see the structure. An
+    equation that depends on nothing has no level: it is a part of each region that reads it.
     """
     level: dict[Any, int] = {v: 0 for v in flat.inputs}
     found: dict[int, int] = {}
@@ -268,14 +269,14 @@ def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
 
 
 def _widens(equation: Any) -> bool:
-    """Whether `equation` gives at least as much as it reads of any array, so that later is no worse."""
+    """Whether the result of `equation` is at least as large as each operand, so that computing it later is no worse."""
     size = lambda v: math.prod(v.aval.shape)
     given = max(map(size, equation.outvars))
     return given > 1 and given >= max(map(size, equation.invars), default=0)
 
 
 def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:
-    """The equations `members`, and those that they need which depend on nothing, with their inputs and outputs."""
+    """The equations `members`, with the constant ones that they need, and their inputs and outputs."""
     own = [flat.equations[k] for k in members]
     inside = {v for e in own for v in e.outvars}
     moved = set(map(id, moving(flat)))
@@ -298,7 +299,7 @@ def _left(flat: Flat, members: Sequence[int], why: str) -> Region:
 
 
 def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float | None, share: int) -> Region:
-    """The region of these equations, which saves `share` operations if it is kept. Raises `Unsupported`."""
+    """The region of these equations, which must save at least `share` operations to be kept. Raises `Unsupported`."""
     sub = sub_flat(flat, members)
     own = tuple(flat.equations[k] for k in members)
 
@@ -322,7 +323,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             return left("it is work on each number of arrays that are no larger than what it reads and writes")
         try:
             spent = gradient_work(sub, wanted)
-        except Exception as error:  # raised again by JAX where that gradient is asked for
+        except Exception as error:  # JAX raises it again if that gradient is needed
             wanted = derivable(sub, wanted)
             if not wanted:
                 return left(f"JAX has no gradient of it: {(str(error).splitlines() or [type(error).__name__])[0]}")
@@ -388,12 +389,12 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
 
 
 def weighed(spent: Work) -> int:
-    """The operations, of which those of products are faster."""
+    """The number of operations, weighted as those of products are faster."""
     return spent.total - spent.products + spent.products // PRODUCTS
 
 
 def _is_elementwise(sub: Flat) -> bool:
-    """Whether all is done element by element, or summed, in arrays that are no larger than inputs and outputs."""
+    """Whether all equations are elementwise or sums, on arrays that are no larger than inputs and outputs."""
     largest = max(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs))
     return all(
         (e.primitive.name not in _STRUCTURE or _is_apart(e))
@@ -403,8 +404,8 @@ def _is_elementwise(sub: Flat) -> bool:
 
 
 def _is_as_cheap(program: Program, gain: float) -> bool:
-    """Whether JAX goes backwards through each operation by a few like it, and the program's value is not cheaper than
-    JAX's, so that nothing in it is 0 or computed twice. That is known before the adjoint is derived."""
+    """Whether JAX's gradient needs only a few operations like it for each operation, and the program's value is no
+    cheaper than JAX's, so that no part of it is 0 or computed twice. That is known before the adjoint is derived."""
     flat = program.flat
     cut = [e for e in all_equations(flat.equations) if e.primitive.name == "slice"]
     if sum(math.prod(e.invars[0].aval.shape) for e in cut) > sum(math.prod(v.aval.shape) for v in flat.inputs):
@@ -415,8 +416,8 @@ def _is_as_cheap(program: Program, gain: float) -> bool:
 
 
 def _sums_in_order(f: Function) -> bool:
-    """Whether conditions compare two indices, one of which may be summed over: code for sums of what comes before a row
-    may do less than their cost, and so may that of the derivative."""
+    """Whether conditions compare two indices, one of which may be summed over: the code for such sums, such as prefix
+    sums, and for their derivative may do less work than the program's cost."""
     found = {q for e in expressions(f.body) if isinstance(e, Bracket) for q in conjuncts(e.pred)}
     return any(isinstance(q, NonNegative) and not q.value.lookups and len(q.value.indices) == 2 for q in found)
 
@@ -430,7 +431,7 @@ def _is_apart(equation: Any) -> bool:
 
 
 def _by_ranks(sub: Flat, wanted: Sequence[Any], most: int) -> tuple[Program, int] | None:
-    """The program that compares ranks, and the work of its gradient's code: no more pairs than have to be looked at."""
+    """The program that compares ranks instead of pairs, and the work of its gradient's code; None if there is none."""
     try:
         with limits(steps=most):
             program = _program(sub, ranks=True)
@@ -442,7 +443,7 @@ def _by_ranks(sub: Flat, wanted: Sequence[Any], most: int) -> tuple[Program, int
 
 
 def _program(sub: Flat, ranks: bool = False) -> Program | str:
-    """The program of a region, or why there is none. Raises `Unsupported`."""
+    """The program of a region, or the reason why there is none. Raises `Unsupported`."""
     hints = {v: f"x{k}" for k, v in enumerate(sub.inputs)}
     try:
         return translate(sub, "region", hints, exact=True, recompute=False, ranks=ranks, signs=ranks)

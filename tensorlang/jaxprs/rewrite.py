@@ -1,4 +1,4 @@
-"""A JAX function with regions of it replaced by tensor programs: equal to it, with derivatives that are derived."""
+"""A JAX function with regions replaced by tensor programs: an equal function, with derived derivatives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tensorlang.transforms.primitive import varying, varying_axes
 
 @dataclass
 class Plan:
-    """How to run a flat jaxpr: steps in order, each an equation, one whose body is rewritten, or a region."""
+    """A plan for running a flat jaxpr: steps, each an equation, an equation with a rewritten body, or a region."""
 
     partition: Partition
     steps: list[Callable[[dict[Any, Any]], None]] = field(default_factory=list)
@@ -37,20 +37,20 @@ class Plan:
 
     @property
     def kept(self) -> list[Region]:
-        """The regions that are tensor programs, those of bodies too."""
+        """The regions that are tensor programs, including those in bodies."""
         own = [r for r in self.partition.regions if r.why is None]
         return own + [r for _, body in self.bodies for r in body.kept]
 
     @property
     def spent(self) -> tuple[int, int]:
-        """The operations of JAX's gradients of these regions and of the derived ones, as often as they run."""
+        """The operations of JAX's gradients of these regions and of the derived ones, times their numbers of runs."""
         found = [(1, r.jax_work, r.derived_work) for r in self.partition.regions if r.why is None]
         found += [(runs(e), *body.spent) for e, body in self.bodies]
         return sum(n * theirs for n, theirs, _ in found), sum(n * ours for n, _, ours in found)
 
     @property
     def refused(self) -> list[tuple[str, Refused]]:
-        """The equations that stay JAX and give numbers, each after the words that say in which bodies it is."""
+        """The equations that stay JAX and compute numbers, each after words for the bodies that contain it."""
         rewritten = {id(e) for e, _ in self.bodies}
         own = [r for r in self.partition.refused if id(r.equation) not in rewritten]
         found = [("", r) for r in own if any(is_float(v) for v in r.equation.outvars)]
@@ -66,26 +66,26 @@ class Plan:
 
 
 def within(equation: Any) -> str:
-    """The words before what is said of a part of the body of `equation`."""
+    """The prefix of messages about a part of the body of `equation`."""
     return f"in the body of {equation.primitive.name}, "
 
 
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
-    """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
+    """The plan for a closed jaxpr, whose inputs marked `active` are differentiated."""
     with few_collections:
         return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check, is_patient())
 
 
 @dataclass(frozen=True)
 class _Traced:
-    """A closed jaxpr, which is the same as another one that computes the same."""
+    """A closed jaxpr that is equal to others with the same fingerprint, which compute the same."""
 
     closed: Any = field(compare=False)
     fingerprint: str
 
 
 def _fingerprint(closed: Any) -> str:
-    """What tells jaxprs apart that compute different things."""
+    """A hash that distinguishes jaxprs with different results."""
     found = hashlib.sha256(str(closed.jaxpr).encode())
     stack = [closed.jaxpr]
     while stack:
@@ -100,7 +100,8 @@ def _fingerprint(closed: Any) -> str:
 
 
 def _unwritten(equation: Any) -> list[tuple[str, int]]:
-    """What parameters of `equation` are whose text doesn't say it: functions, which the cache keeps, and devices."""
+    """The identities of parameters of `equation` that their text doesn't show: functions, which the cache keeps alive,
+    and devices."""
     functions = () if has_rule(equation) else [(k, id(f)) for k, f in equation.params.items() if callable(f)]
     placed = (jax.sharding.Mesh, jax.sharding.Sharding)
     devices = [(k, hash(where)) for k, where in equation.params.items() if isinstance(where, placed)]
@@ -164,7 +165,7 @@ def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None
 
 
 def _check(program: Program, given: dict[str, Any], results: Sequence[Any]) -> None:
-    """Check what is assumed, as far as it shows in numbers that are not finite and in places out of range."""
+    """Check the assumptions, as far as numbers that are not finite and places out of range reveal violations."""
     for name, s in program.sources.items():
         if s.promised:
             inside = (given[name] >= 0) & (given[name] < s.size.constant)
@@ -176,7 +177,7 @@ def _check(program: Program, given: dict[str, Any], results: Sequence[Any]) -> N
 
 
 def _step(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[[dict[Any, Any]], None]:
-    """Run one equation; if it depends on what is differentiated, with its body rewritten where that has regions."""
+    """A step that runs one equation, with its body rewritten if it depends on differentiated inputs and has regions."""
     rewrite = _REWRITES.get(equation.primitive.name)
     moved = any(v in made.partition.active for v in equation.outvars)
     rewritten = rewrite(equation, made, gain, check) if rewrite is not None and moved else None
@@ -221,7 +222,7 @@ def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callabl
 
 
 def _while(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
-    """For forward mode, as JAX differentiates such loops in no other."""
+    """A while loop with its body rewritten, for forward mode, the only one in which JAX differentiates such loops."""
     p = equation.params
     body = _body(equation, p["body_jaxpr"], made, gain, check)
     if not body.kept:
@@ -290,7 +291,7 @@ _REWRITES = {
     "remat2": _remat,
     "shard_map": _shard_map,
 }
-"""The primitives whose bodies are rewritten in their places."""
+"""The primitives whose bodies are rewritten in place."""
 
 Argnums = int | Sequence[int] | None
 
@@ -300,8 +301,8 @@ def traced(
 ) -> tuple[Any, list[Any], list[bool], Any]:
     """The closed jaxpr of a call, its inputs, which of them are differentiated, and the tree of its outputs.
 
-    Arrays are inputs; Python's numbers and all else are part of the function, as under `jax.grad`. Where values of
-    arrays decide what is computed, those that are known are part of it too. Values of an outer trace are inputs.
+    Arrays are inputs; Python numbers and everything else are part of the function, as under `jax.grad`. If the values
+    of arrays determine what is computed, known arrays are part of it as well. Values of an outer trace are inputs.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
     chosen = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -355,9 +356,9 @@ def rewritten(
     check: bool = False,
     gain: float | None = GAIN,
 ) -> Callable[..., Any]:
-    """`fun`, with the regions of it as tensor programs that pay when the arguments `argnums` are differentiated.
+    """`fun`, with those regions as tensor programs for which that pays when the arguments `argnums` are differentiated.
 
-    With `strict`, all of it must be programs for which nothing is assumed: raises `ImportRefused` otherwise.
+    With `strict`, all of it must be programs without assumptions; otherwise it raises `ImportRefused`.
     """
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Scalar functions that JAX programs need: their derivatives, ties as JAX divides them, values without derivative."""
+"""Scalar functions that JAX programs need: with JAX's derivatives at ties, and values without a derivative."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tensorlang.language.grammar import Add, Expr, Mul, number
 
 _LISTED = "fmod times_log xlog1py frozen right_abs even_max even_min"
 NAMES = frozenset(_LISTED.split())
-"""What they are called. They are known once a JAX function has been imported."""
+"""Their names. They are registered once a JAX function has been imported."""
 
 
 def _special(name: str) -> Any:
     def evaluate(*x: Any) -> Any:
         import jax
 
-        with jax.ensure_compile_time_eval():  # inside of other traces it is asked for too
+        with jax.ensure_compile_time_eval():  # it is also needed inside of other traces
             return np.asarray(getattr(jax.scipy.special, name)(*x))
 
     return evaluate
 
 
 def ensure() -> None:
-    """Make them known to the language, where it does not have them."""
+    """Register them, unless the language has them already."""
     one = number(1)
     mul = Mul
     known = functions()
@@ -44,14 +44,14 @@ def ensure() -> None:
     have("xlog1py", arity=2, cost=3, evaluate=_special("xlog1py"), source="jax.scipy.special.xlog1py({0}, {1})",
          transpose=lambda x, y, t: [mul(call("log1p", x[1]), t),
                                     mul(mul(x[0], call("recip", add(one, x[1]))), t)])  # fmt: skip
-    # its value, of which no derivative is taken
+    # its value, without a derivative
     have("frozen", evaluate=lambda x: x, exact=lambda x: x, source="jax.lax.stop_gradient({0})",
          transpose=lambda x, y, t: [None])  # fmt: skip
-    # the derivative at 0 is that from the right, as JAX has it
+    # the derivative at 0 is that from the right, as in JAX
     have("right_abs", evaluate=np.abs, exact=abs, source="jnp.abs({0})",
          transpose=lambda x, y, t: [Add(call("where_ge", x[0], number(0), t),
                                         call("where_gt", number(0), x[0], t), -1)])  # fmt: skip
-    # the greater and the lesser, whose cotangent equals share
+    # the greater and the lesser; equal arguments share the cotangent
     have("even_max", arity=2, cost=3, evaluate=np.maximum, exact=max, source="jnp.maximum({0}, {1})",
          transpose=lambda x, y, t: [_share(x[0], x[1], t), _share(x[1], x[0], t)])  # fmt: skip
     have("even_min", arity=2, cost=3, evaluate=np.minimum, exact=min, source="jnp.minimum({0}, {1})",

@@ -1,4 +1,4 @@
-"""The sizes of JAX's arrays, numbers and symbolic dimensions, as affine expressions, and the other way round."""
+"""The sizes of JAX's arrays, numbers or symbolic dimensions, as affine expressions, and vice versa."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tensorlang.language.affine import Affine, Size, atom_affine, constant
 
 
 def affine(d: Any) -> Affine:
-    """A dimension. Raises `Unsupported` if it is not affine."""
+    """A dimension as an affine expression. Raises `Unsupported` if it is not affine."""
     if isinstance(d, int | np.integer):
         return constant(int(d))
     return _read(ast.parse(str(d), mode="eval").body, str(d))
@@ -90,12 +90,12 @@ def specs(given: Any) -> Any:
 
 
 def have_names(given: Any) -> bool:
-    """Whether a size in these specifications has a name."""
+    """Whether any size in these specifications has a name."""
     return any(export.is_symbolic_dim(d) for x in jax.tree.leaves(given) for d in np.shape(x))
 
 
 def at(given: Any, sizes: int | Mapping[str, int]) -> Any:
-    """Shapes in which the sizes that have names are these numbers, or all of them one number."""
+    """Shapes with these numbers, or one number, for the named sizes."""
 
     def value(s: Any) -> int:
         return sizes if isinstance(sizes, int) else sizes[s.name]

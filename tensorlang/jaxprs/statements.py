@@ -19,22 +19,22 @@ from tensorlang.language.types import R, array
 from tensorlang.sets.isl import implies, is_empty
 
 MOST_PIECES = 4
-"""Values that are put together of more pieces get a name."""
+"""Values joined from more pieces than this get a name."""
 
 
 class Statements:
-    """Statements, the names and indices in them, and what is assumed."""
+    """Statements, the names and indices in them, and the assumptions made."""
 
     def __init__(self) -> None:
         self.statements: list[tuple[Var | IndexArray, Expr]] = []
         self.assumed: dict[str, None] = {}
         self.lines: dict[str, PythonLine | None] = {}
         self.equation: Any = None
-        self.read: set[Any] = set()  # the variables that equations beside the present one read
+        self.read: set[Any] = set()  # the variables that equations other than the current one read
         self._names: set[str] = set()
-        self._reads: int | None = None  # how many elements are read of what is computed anew for them
-        self._depth = 0  # in how many loops what is stated stands
-        self._read_few: dict[Any, int] = {}  # how many are in all, of each variable
+        self._reads: int | None = None  # the number of elements for which values are being recomputed
+        self._depth = 0  # the number of loops around the current statement
+        self._read_few: dict[Any, int] = {}  # the total number of recomputed elements of each variable
         self._ranges: dict[Index, Affine] = {}
 
     # names
@@ -77,11 +77,11 @@ class Statements:
         return self._ranges.get(atom)
 
     def note(self, name: str) -> None:
-        """Remember the user's line of what is called `name`."""
+        """Remember the user's line for `name`."""
         self.lines[name] = None if self.equation is None else line_of(self.equation)
 
     def assume(self, what: str) -> None:
-        """Remember that the program is the user's function only where `what` holds."""
+        """Record the assumption `what`, under which the program equals the user's function."""
         self.assumed[what] = None
 
     # statements
@@ -108,14 +108,15 @@ class Statements:
         return Real(axes=axes, at=at, variable=x)
 
     def named(self, value: Expr, hint: str) -> Var:
-        """A name for `value`, which is no expression of elements."""
+        """Name `value`, which is not given element by element."""
         x = Var(self.name(hint), value.type)
         self.statements.append((x, value))
         self.note(x.name)
         return x
 
     def read_few(self, x: Real, axes: Axes) -> Real:
-        """`x` computed anew where it is read, if data say where and fewer elements, of these axes, than it has."""
+        """`x`, recomputed where it is read, at places from data, if far fewer elements (of `axes`) are read than it
+        has."""
         reads = volume(axes)
         known = self._read_few.get(x.variable, 0) + reads
         if self._depth or x.variable is None or not 0 < 2 * known <= volume(x.axes):
@@ -132,23 +133,23 @@ class Statements:
         return replace(x, at=at, variable=None)
 
     def bounded(self, x: Real) -> Real:
-        """`x`, under a name if it is made of many pieces, since expressions would grow."""
+        """`x`, under a name if it has many pieces, since expressions would grow otherwise."""
         if x.pieces <= MOST_PIECES or x.support is not None or x.infinite or x.constant is not None:
             return x
         return replace(x, at=self.state(x.axes, x.at, "joined").at, pieces=1)
 
     def mark(self) -> tuple[int, dict[str, None]]:
-        """What has been stated and assumed."""
+        """A mark of the current statements and assumptions."""
         return len(self.statements), dict(self.assumed)
 
     def back_to(self, mark: tuple[int, dict[str, None]]) -> None:
-        """Forget what has been stated and assumed since then."""
+        """Forget the statements and assumptions made since `mark`."""
         del self.statements[mark[0] :]
         self.assumed = dict(mark[1])
 
     @contextmanager
     def inner(self) -> Iterator[list[tuple[Var | IndexArray, Expr]]]:
-        """A context whose statements are those of a step, which is made again and again."""
+        """A context that collects the statements of a step of a loop."""
         outer, self.statements = self.statements, []
         self._depth += 1
         try:
@@ -169,14 +170,14 @@ class Statements:
         return p is TRUE or implies(conjunction([where, *self._context(p, where)]), p)
 
     def impossible(self, p: Predicate) -> bool:
-        """Whether p holds nowhere, for all sizes of at least 1, as JAX's symbolic ones are."""
+        """Whether p holds nowhere, for all sizes of at least 1, which JAX's symbolic sizes are."""
         if p is FALSE or p is TRUE:
             return p is FALSE
         sizes = [at_most(constant(1), atom_affine(s)) for s in free_atoms(p) if isinstance(s, Size)]
         return is_empty(conjunction([p, *sizes, *self._context(p)]))
 
     def possible(self, cases: list[Case]) -> list[Case]:
-        """Those cases that occur."""
+        """The cases that can occur."""
         if len(cases) > 1:
             cases = [(p, a) for p, a in cases if not self.impossible(p)]
         return [(TRUE, cases[0][1])] if len(cases) == 1 else cases

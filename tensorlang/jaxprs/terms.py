@@ -1,4 +1,4 @@
-"""Sums, products and choices of expressions without what is 0 or 1, and negated predicates."""
+"""Sums, products and choices of expressions, simplified for 0 and 1; and negated predicates."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ def divided(a: Expr, b: Expr) -> Expr:
 
 
 def where(name: str, a: Expr, b: Expr, e: Expr) -> Expr:
-    """The scalar function `name`, where_ge or where_gt: e where a compares so with b, else 0."""
+    """The scalar function `name`, where_ge or where_gt: e where a >= b or a > b holds, else 0."""
     if isinstance(a, Const) and isinstance(b, Const):
         return e if a.value > b.value or (a.value == b.value and name == "where_ge") else number(0)
     return e if is_zero(e) else functions.call(name, a, b, e)
 
 
 def negated(p: Predicate, complement: Callable[[Relation], Relation]) -> Predicate | None:
-    """Not p, or None for a quantifier of what is no quotient. `complement` gives the relation that holds where another
-    one does not.
+    """Not p, or None for a quantifier that does not come from a quotient. `complement` returns the complement of a
+    relation.
 
-    An element of an index array that is not there makes comparisons false, and their negations too.
+    An element outside of an index array makes comparisons false, and their negations too.
     """
     match p:
         case NonNegative(a):

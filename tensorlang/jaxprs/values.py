@@ -1,4 +1,4 @@
-"""Abstract values of a jaxpr's variables: what an element is at a place, as an expression, an index or a predicate.
+"""Abstract values of a jaxpr's variables: functions from places to elements, as expressions, indices or predicates.
 
 Each axis of a value is a product of sub-axes: reshaping regroups them and needs no division. A place has an affine
 index for each sub-axis. Structural operations compose with `at`, `cases` and `choose`; they cost nothing.
@@ -27,15 +27,15 @@ Where = Callable[[Place], Predicate]
 
 
 WIDE = (np.dtype(np.int32), np.dtype(np.int64))
-"""Types of integers to which small numbers are added without leaving what they can be, as is assumed."""
+"""Types of integers for which adding small numbers is assumed not to overflow."""
 
 
 @dataclass(frozen=True)
 class Datum:
-    """The element at these places of the integers that JAX computes for the variable `var`.
+    """An element, at the places `at`, of the integers that JAX computes for the variable `var`.
 
-    `known` is the same as an index expression, one with quotients; or it is `moved`, another element of data, plus
-    `by`, or `by` less that if it is `turned`.
+    If `known` is given, the element is that index expression, with quotients; if `moved` is given, it is `moved` plus
+    `by`, or `by` minus `moved` if it is `turned`.
     """
 
     var: Any
@@ -50,17 +50,18 @@ Case = tuple[Predicate, Affine | Datum]
 
 
 def index_of(a: Affine | Datum) -> Affine | None:
-    """The index expression that `a` is, if that is known."""
+    """`a` as an index expression, if that is known."""
     return a.known if isinstance(a, Datum) else a
 
 
 @dataclass(frozen=True, kw_only=True)
 class Real:
-    """Numbers. Outside of `support` they are -inf; `mask` says that they are [mask] * 1.
+    """Numbers. Outside of `support` they are -inf; with `mask` they are [mask] * 1.
 
-    `infinite` is 1 or -1 for an infinite number and 2 for nan, which have no expression; `constant` is a number that
-    all elements are. `is_top` are greatest values, `positive` such as are never negative; `stopped` are the same
-    numbers without a derivative, where they are at hand; `pieces` is the number of values that `at` chooses from.
+    `infinite` is 1 or -1 for an infinite number and 2 for nan, which have no expression; `constant` is the value of all
+    elements, if they are equal. `is_top` marks greatest values, and `positive` numbers that are never negative;
+    `stopped` has the same numbers without a derivative, if available; `pieces` is the number of values among which `at`
+    chooses.
     """
 
     axes: Axes
@@ -97,7 +98,7 @@ Value = Real | Int | Bool
 
 
 def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
-    """The value of these axes whose element at a place is that of `x` at `place` of it."""
+    """The value with these axes whose element at a place p is that of `x` at place(p)."""
 
     def moved(f: Any) -> Any:
         return None if f is None else lambda ix: f(place(ix))
@@ -131,7 +132,7 @@ def extents(axes: Axes) -> tuple[Affine, ...]:
 
 
 def volume(axes: Axes) -> int:
-    """The number of elements, 0 where sizes are no numbers."""
+    """The number of elements, 0 if some sizes are not numbers."""
     sizes = extents(axes)
     return math.prod(size.constant for size in sizes) if all(size.is_constant for size in sizes) else 0
 

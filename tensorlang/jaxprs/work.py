@@ -28,19 +28,19 @@ _MOVES = (
     "dynamic_slice clamp name dynamic_update_slice is_finite pvary optimization_barrier"
 )
 MOVES = frozenset(_MOVES.split())
-"""Primitives that move or compare and do no arithmetic."""
+"""Primitives that move or compare elements without arithmetic."""
 
 FREE = MOVES | {"neg"}
-"""Primitives that compiled code does along with others: a sign is part of the addition that reads it."""
+"""Primitives that cost nothing extra in compiled code: a sign is part of the addition that reads it."""
 
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
-"""Primitives that are linear in each of two arrays, and may add up products."""
+"""Primitives that are linear in each of two arrays and sum products."""
 
 SORTED = 48
-"""So many operations take the time of a number that is put in order, times the logarithm of how many there are."""
+"""The operations that take as long as sorting, for each number and each factor of 2 in the count of numbers."""
 
 COPIES = 4
-"""So many numbers that a step copies take the time of an operation."""
+"""The numbers copied by a step of a loop that take as long as one operation."""
 
 _LARGEST_DATA = 1 << 24
 
@@ -49,8 +49,8 @@ Line = tuple[str, int]
 
 @dataclass
 class Work:
-    """Operations and written elements, and the primitives that they are of, for each line; and in all the operations of
-    products, those that copies of states amount to, and the equations."""
+    """The operations, written elements and primitives for each line; and in total, the operations of products, the
+    equivalent of copies of states in operations, and the equations."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def outer_products(self) -> int:
-        """The operations of products that add nothing up, which are no faster than others."""
+        """The operations of products without a sum, which are no faster than others."""
         return sum(found[name] for found in self.primitives.values() for name in PRODUCTS) - self.products
 
     @property
@@ -76,10 +76,10 @@ class Work:
 
 
 def work(equations: Iterable[Any], times: int = 1, found: Work | None = None, copies: bool = False) -> Work:
-    """The work of `equations`, whose shapes are numbers, with that of loops and calls; if it is a gradient of JAX's,
-    with `copies` of the states of loops.
+    """The work of `equations`, whose shapes are numbers, including loops and calls; with `copies`, as for a gradient by
+    JAX, including copies of the states of loops.
 
-    A loop of data's length counts once.
+    A loop with a data-dependent length counts once.
     """
     found = Work() if found is None else found
     scattered: set[Any] = set()
@@ -112,18 +112,18 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None, co
 
 
 def is_sum_of_products(equation: Any) -> bool:
-    """Whether `equation` adds products up, which libraries do several at a time; outer products are not."""
+    """Whether `equation` sums products, of which libraries do several at a time; outer products don't count."""
     name = equation.primitive.name
     return name in PRODUCTS and not (name == "dot_general" and not equation.params["dimension_numbers"][0][0])
 
 
 def runs(equation: Any) -> int:
-    """How often `equation` runs its body; once, if only data determine it."""
+    """The number of times that `equation` runs its body; 1 if only data determine it."""
     return equation.params["length"] if equation.primitive.name == "scan" else 1
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
-    """The jaxprs that `equation` runs; of branches all, unless they are for other platforms."""
+    """The jaxprs that `equation` runs, with all branches except those for other platforms."""
     platforms = equation.params.get("branches_platforms")
     if platforms is not None:
         here = [k for k, names in enumerate(platforms) if names is None or jax.default_backend() in names]
@@ -137,7 +137,7 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
 
 
 def all_equations(equations: Iterable[Any]) -> Iterator[Any]:
-    """`equations`, and those of the jaxprs that they run."""
+    """`equations`, and those in the jaxprs that they run."""
     stack = list(equations)
     while stack:
         equation = stack.pop()
@@ -160,8 +160,8 @@ def operations(equation: Any) -> int:
     if name == "conv_general_dilated":
         kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
         taps = math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
-        apart = math.prod(equation.params["lhs_dilation"] or (1,))  # the zeros between cost no time in XLA's code
-        groups = equation.params["batch_group_count"]  # XLA computes all pairs of groups, and keeps those of the same
+        apart = math.prod(equation.params["lhs_dilation"] or (1,))  # zeros from dilation cost nothing in XLA's code
+        groups = equation.params["batch_group_count"]  # XLA computes all pairs of groups, and keeps the matching ones
         return 2 * out * taps * groups // apart
     if name.startswith(("reduce_window", "select_and_scatter")):
         return out * math.prod(equation.params.get("window_dimensions", (1,)))
@@ -178,7 +178,7 @@ def operations(equation: Any) -> int:
 
 
 def _program_operations(equation: Any, out: int) -> int:
-    """What a tensor program among the equations costs; where that can't be told, the number of its results."""
+    """The cost of a tensor program among the equations; if that is unknown, the number of its results."""
     sizes = {size.name: int(n) for size, n in equation.params["sizes"]}
     try:
         return program_cost(equation.params["op"].function, sizes)
@@ -187,9 +187,9 @@ def _program_operations(equation: Any, out: int) -> int:
 
 
 def program_cost(f: Function, sizes: dict[str, int]) -> int:
-    """The cost of a program at these sizes, where relations hold everywhere, and elements of index arrays differ.
+    """The cost of a program at these sizes, if relations hold everywhere and elements of index arrays are distinct.
 
-    Both sides of conditions on values are computed everywhere. Raises `CountingError` if there are too many elements.
+    Both sides of conditions on values count everywhere. Raises `CountingError` if there are too many elements.
     """
     f = _without_conditions(f)
     if all(isinstance(p, Var) for p in f.params):
@@ -210,7 +210,7 @@ def program_cost(f: Function, sizes: dict[str, int]) -> int:
 
 
 def _without_conditions(f: Function) -> Function:
-    """`f` with what stands under conditions on values at all points, where compiled code computes it."""
+    """`f` without conditions on values, since compiled code computes both sides everywhere."""
 
     def asks_values(q: Predicate) -> bool:
         return any(e.array.size == constant(2) and e.array not in f.params for e in lookups(q))

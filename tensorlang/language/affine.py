@@ -14,7 +14,7 @@ from tensorlang.memory import cached
 serials = count()
 
 _DEEPEST = 64
-"""Lookups are nested at most so deep, so that recursion over them is harmless."""
+"""The deepest nesting of lookups, so that recursion over them is harmless."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -38,9 +38,10 @@ CANONICAL = 1 << 62
 
 
 def canonical(name: str, place: int = 0) -> Index:
-    """A new index that comes before all those of its name that programs bind, canonical ones in order of their places.
+    """A new index that is ordered before all indices of its name bound by programs; canonical ones are ordered by
+    place.
 
-    So the order of terms does not depend on what was done before. Callers make it once (`interning.shared`).
+    So the order of terms does not depend on earlier computations. Callers make each only once (`interning.shared`).
     """
     return Index(name, place - CANONICAL)
 
@@ -48,7 +49,7 @@ def canonical(name: str, place: int = 0) -> Index:
 @cached
 @shared
 def bound_index(name: str) -> Index:
-    """The index of this name: what is read back has one only once around any place, so one is enough."""
+    """The index of this name; one is enough, since programs that are read back never bind a name within itself."""
     return canonical(name)
 
 
@@ -132,11 +133,11 @@ class Affine:
     terms: tuple[tuple[Atom, int], ...]
     constant: int
     free: tuple[Index | Size, ...] = field(init=False)
-    """The index variables and sizes that occur in it, within the places of lookups too."""
+    """The index variables and sizes that occur in it, including those in the places of lookups."""
     indices: tuple[Index, ...] = field(init=False)
     """The index variables on which it depends."""
     lookups: tuple[Lookup, ...] = field(init=False)
-    """The elements of index arrays that occur in it, those within the places of others too."""
+    """The elements of index arrays that occur in it, including those in the places of others."""
 
     def __post_init__(self) -> None:
         atoms = tuple([atom for atom, _ in self.terms])
@@ -202,7 +203,7 @@ class Affine:
 
     @property
     def arrays(self) -> tuple[IndexArray, ...]:
-        """The index arrays that it looks up elements of."""
+        """The index arrays in which it looks up elements."""
         return tuple(dict.fromkeys(lookup.array for lookup in self.lookups))
 
     def substitute(self, values: Mapping[Atom, Affine]) -> Affine:
@@ -273,8 +274,8 @@ def is_long(extent: Affine) -> bool:
 
 
 def is_narrow(width: Affine, extent: Affine) -> bool:
-    """Whether a window is narrow in an axis of this extent: of a number of places, in one of a size or of several times
-    as many."""
+    """Whether a window is narrow in an axis of this extent: it has a fixed number of places, and the axis a symbolic
+    size or several times as many."""
     return width.is_constant and (not extent.is_constant or _SEVERAL * width.constant <= extent.constant)
 
 

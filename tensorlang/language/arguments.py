@@ -1,4 +1,4 @@
-"""Arrays in and out: parameters matched to arguments, sizes read off shapes, results as Python values."""
+"""Arrays in and out: matching arguments to parameters, reading sizes off shapes, and results as Python values."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ class Bound:
 def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """Match positional and keyword arguments to the parameters of `f`, and read the sizes off their shapes.
 
-    Keywords that name a size instead give it. The fields of records, NamedTuples, dataclasses and dicts, are given by
-    name. A mapping that comes last by position is as good as keywords. A pair is a
-    tuple; pairs nested to the right may come as one longer tuple. What has a `shape` and a `dtype` is passed on as it
-    is; numbers and lists become arrays. Raises `ArgumentError`, also for an element of an index array that is out of
-    range, unless JAX is tracing the array.
+    A keyword may also give a size. The fields of records (NamedTuples, dataclasses and dicts) are matched by name, and
+    a mapping as the last positional argument counts as keywords. A pair is a tuple; pairs nested to the right may come
+    as one longer tuple. Values with a `shape` and a `dtype` are passed on unchanged; numbers and lists become arrays.
+    Raises `ArgumentError`, also for an element of an index array that is out of range, unless JAX is tracing the array.
     """
     args, kwargs = spread(f, args, kwargs)
     args, mapping = apart(args)
@@ -74,9 +73,9 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
 
 
 def size_values(f: Function, /, **given: Any) -> Bound:
-    """The sizes of `f` from keywords and from the data of relations and index arrays, given under their names.
+    """The sizes of `f` from keywords, and from the data of relations and index arrays given by name.
 
-    `values` has the relations, and those index arrays that are given. Raises `ArgumentError`.
+    `values` has the relations and the given index arrays. Raises `ArgumentError`.
     """
     data = {p.name: p for p in f.params if not isinstance(p, Var)}
     for p in f.params:
@@ -123,7 +122,7 @@ def _checked(values: dict[Parameter, Any], sizes: dict[Size, int]) -> Bound:
 
 
 def unpack(value: Any, results: Results) -> Any:
-    """A value as `results` says that Python sees it: pairs nested to the right as one tuple."""
+    """A value in the form for Python that `results` describes: pairs nested to the right as one tuple."""
     return run(_unpack(value, results))
 
 
@@ -144,7 +143,7 @@ def leaf_shapes(kind: Type) -> list[tuple[Affine, ...]]:
 
 
 def _leaf_names(name: str, kind: Type) -> Iterator[tuple[str, tuple[Affine, ...]]]:
-    """The parts of `kind` as `leaf_shapes` orders them, each with its name as messages give it."""
+    """The parts of `kind` in the order of `leaf_shapes`, each with its name for messages."""
     stack: list[tuple[str, tuple[Affine, ...], Type]] = [(name, (), kind)]
     while stack:
         path, outer, part = stack.pop()
@@ -232,13 +231,13 @@ def _array(name: str, value: Any) -> Any:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether `value` is an array of another library than NumPy and JAX, which it shares by DLPack."""
+    """Whether `value` is an array of a library other than NumPy and JAX that can be shared by DLPack."""
     known = isinstance(getattr(value, "dtype", None), np.dtype) or hasattr(value, "aval")
     return hasattr(value, "__dlpack__") and not known
 
 
 def _from_dlpack(name: str, value: Any) -> Any:
-    """The array of NumPy that shares the memory of a tensor of another library, without its derivative."""
+    """The NumPy array that shares the memory of another library's tensor, without its derivative."""
     detached = value.detach() if hasattr(value, "detach") else value
     try:
         return np.from_dlpack(detached)
@@ -266,7 +265,7 @@ def _signature(f: Function) -> str:
 
 @dataclass
 class _Equation:
-    """size = value, because of what `why` says; `name` is the parameter or keyword that says so."""
+    """size = value, for the reason `why`; `name` is the parameter or keyword that it comes from."""
 
     size: Affine
     value: int
@@ -405,7 +404,7 @@ class _Equations:
         return f" with {', '.join(parts)}" if parts else ""
 
     def _eliminate(self, equations: list[_Equation]) -> None:
-        """Solve equations each of which has several unknowns."""
+        """Solve equations that each have several unknowns."""
         known: Equations[Size, None] = Equations()
         names: dict[Size, _Equation] = {}
         for q in equations:

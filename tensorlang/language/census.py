@@ -1,4 +1,4 @@
-"""What an expression is made of: its different parts, their kinds and conditions."""
+"""The parts of an expression: its distinct subexpressions, their kinds and conditions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONDITIONAL = frozenset({Bracket, Extremum, Choice})
 
 
 def expressions(root: Expr) -> Iterator[Expr]:
-    """The different expressions in `root`, and itself."""
+    """The distinct subexpressions of `root`, including itself."""
     found: set[Expr] = set()
     stack = [root]
     while stack:
@@ -25,7 +25,7 @@ def expressions(root: Expr) -> Iterator[Expr]:
 
 @dataclass(frozen=True)
 class Census:
-    """What an expression is made of: how many different `nodes`, of which `kinds`, under which `conditions`."""
+    """The number of distinct `nodes` of an expression, their `kinds`, and the `conditions` in it."""
 
     nodes: int
     kinds: frozenset[type[Expr]]
@@ -37,7 +37,7 @@ class Census:
 
 
 def census(root: Expr) -> Census:
-    """What `root` is made of."""
+    """The census of `root`."""
     every = list(expressions(root))
     conditions = [e.pred for e in every if type(e) in _CONDITIONAL]  # type: ignore[union-attr]
     return Census(len(every), frozenset(map(type, every)), frozenset(conditions))

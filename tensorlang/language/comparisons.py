@@ -1,4 +1,4 @@
-"""How comparisons read best: a = 0 and a >= 0 with their terms on two sides, and chains such as 0 <= i - j < m."""
+"""Readable comparisons: a = 0 and a >= 0 with terms on both sides, and chains such as 0 <= i - j < m."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Chain:
     operators: tuple[str, ...]
 
     def joined(self, other: Chain) -> Chain | None:
-        """Both as one chain, where this one ends with the side that the other one begins with."""
+        """Both as one chain, if the last side of this one is the first side of the other; else None."""
         alike = ("=" in self.operators) == ("=" in other.operators)
         if self.sides[-1] is not other.sides[0] or not alike:
             return None
         return Chain(self.sides + other.sides[1:], self.operators + other.operators)
 
     def reversed(self) -> Chain:
-        """An equality read from the right."""
+        """The chain, an equality, read from the right."""
         return Chain(self.sides[::-1], self.operators)
 
 
 def chains(parts: Sequence[Equal | NonNegative], order: Order) -> list[Chain]:
-    """The conjunction of `parts` as chains that say the same, in the same order."""
+    """The conjunction of `parts` as equivalent chains, in the same order."""
     found: list[Chain] = []
     position = 0
     while position < len(parts):
@@ -52,7 +52,7 @@ def chains(parts: Sequence[Equal | NonNegative], order: Order) -> list[Chain]:
 
 
 def unequal(first: Predicate, second: Predicate) -> Chain | None:
-    """`a != b` where that is what `first or second` says."""
+    """`a != b` if `first or second` is equivalent to that; else None."""
     if not (isinstance(first, NonNegative) and isinstance(second, NonNegative)):
         return None
     if first.value + second.value is not constant(-2):
@@ -102,7 +102,7 @@ def _range(low: Affine, high: Affine) -> list[Chain]:
     bare = Chain((inner - low, inner, high + inner + 1), ("<=", "<"))
     apart = [_inequality(low), _inequality(high)]
     together = apart[0].joined(apart[1])
-    # an index from 0 on is what one expects to read, even if it takes a term more
+    # readers expect the range of an index to start at 0, even if that takes one more term
     usual = any(k > 0 for _, k in inner.terms)
     options = [(_length([whole]) - usual, [whole]), (_length(apart), apart), (_length([bare]), [bare])]
     if together is not None:

@@ -15,13 +15,13 @@ from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, 
 from tensorlang.recursion import Deep, call, run
 
 Restorable = tuple[Bound, int]
-"""What `ConditionPrinter._restore` needs to know."""
+"""The state that `ConditionPrinter._restore` needs."""
 
 _OR, _AND, _TEST = range(3)
 
 
 class ConditionPrinter:
-    """Prints index expressions and predicates; what has been named keeps its name in what is printed later."""
+    """Prints index expressions and predicates; names, once given, stay the same in later output."""
 
     def __init__(self, notation: Notation, given: Mapping[Named, str] | None = None) -> None:
         self.notation = notation
@@ -51,7 +51,7 @@ class ConditionPrinter:
         return ", ".join(map(self.affine, them))
 
     def predicate(self, p: Predicate, level: int = _OR, last: bool = True) -> Deep[Doc]:
-        """A predicate in a place for `level`; `last`: nothing follows that an `exists` would reach over."""
+        """A predicate in a place for `level`; `last`: nothing follows into which an `exists` would extend."""
         key = (p, level, int(last), self._scope)
         if key in self._known:
             return self._known[key]
@@ -82,7 +82,7 @@ class ConditionPrinter:
         return doc
 
     def _items(self, p: Equal | NonNegative | And | Or) -> list[Chain | Predicate]:
-        """What `and` or `or` stands between: comparisons in chains, and other predicates."""
+        """The operands of `and` or `or`: chains of comparisons, and other predicates."""
         parts: tuple[Predicate, ...] = p.parts if isinstance(p, And | Or) else (p,)
         if not parts:
             return [Chain((Affine((), 0), Affine((), int(isinstance(p, Or)))), ("=",))]

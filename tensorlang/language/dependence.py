@@ -1,4 +1,4 @@
-"""What the value of an expression depends on, for the evaluator."""
+"""The dependences of the values of expressions, for the evaluator."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tensorlang.language.points import Column
 def analyse(
     root: Expr, params: frozenset[Parameter]
 ) -> tuple[Mapping[Expr | IndexArray, frozenset[Column]], frozenset[Expr]]:
-    """What the value of each expression depends on, and the expressions that occur more than once.
+    """The columns on which the value of each expression depends, and the expressions that occur more than once.
 
-    That is its free indices, variables and index arrays, except for those whose own value depends on nothing.
+    The columns are its free indices, variables and index arrays, except those whose own value depends on nothing.
     """
     free: dict[Expr | IndexArray, frozenset[Column]] = {p: frozenset() for p in params if isinstance(p, IndexArray)}
     shared: set[Expr] = set()

@@ -1,4 +1,4 @@
-"""The elements of index arrays, as they are given: integers, each within the range that the array's type says."""
+"""Checks of the elements of given index arrays: integers, each within the range that the array's type gives."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def check_integers(array: IndexArray, value: Any) -> None:
 def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> None:
     """Raise `ArgumentError` if an element is not from 0 to the array's size - 1.
 
-    Under JAX's tracing `value` has no elements yet, and of an array on devices of several processes no process has all;
-    then nothing is checked, and code that reads at an element out of range gives what JAX gives, whose indices are
-    clipped.
+    Nothing is checked if JAX is tracing `value`, which then has no elements yet, or if it is on devices of several
+    processes, none of which has all elements. Code that reads at an element out of range then behaves like JAX, which
+    clips indices.
     """
     elements = concrete(value)
     if elements is None:
@@ -44,7 +44,7 @@ def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> Non
 
 
 def concrete(value: Any) -> np.ndarray[Any, Any] | None:
-    """The elements of an array; None for one that JAX is tracing, which has none, or of which others have some."""
+    """The elements of an array; None if JAX is tracing it, or other processes have some of its elements."""
     try:
         elements = np.asarray(value)
     except TypeError:  # which is what JAX raises for a tracer

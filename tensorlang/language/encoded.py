@@ -1,14 +1,14 @@
-"""Programs as JSON, and back: exactly, with their names, what they share, and the order of their indices.
+"""Programs as JSON, and back: exactly, including their names, sharing, and the order of their indices.
 
-    told    = [numbers, nodes, value]     how many variables and indices are new, by families; the new nodes; the value
-    node    = [tag, field, ..]            after those that it is made of, which it has by their places: see `_FORMS`
+    told    = [numbers, nodes, value]     the number of new variables and indices, by family; the new nodes; the value
+    node    = [tag, field, ..]            after the nodes that it is made of, which it has by their places: see `_FORMS`
     value   = [place] | [-1, value, ..]   a node, several values, or a text, a number or none as it is
 
-A question and its answer are told one after the other: an answer has the question's nodes by their places, and so
-shares them, its parameters above all. Variables and indices that only the answer has are new ones, in the order in
-which they were made, which is that of the terms of affine expressions.
+A question and its answer are encoded one after the other: an answer refers to the question's nodes by their places, and
+so shares them, in particular its parameters. Variables and indices that only the answer has are new ones, in the order
+in which they were made, which is that of the terms of affine expressions.
 
-Programs that call functions of users are refused: a name does not say what these are.
+Programs that call functions of users are refused, since a name does not determine such a function.
 """
 
 from __future__ import annotations
@@ -123,15 +123,15 @@ _FIELDS = {
 _TAGS = {kind: tag for tag, kind in enumerate(_FORMS)}
 _FAMILIES = {Index: 0, IndexArray: 0, Var: 1, Relation: 2}
 _COUNTERS = (serials, variables, relations)
-"""Kinds of nodes that are what they are by their identity, and what says which of a family was made first."""
+"""Kinds of nodes that are distinguished by identity, with the counters that order each family by creation."""
 
 
 class Refused(Exception):
-    """Why something can't be encoded."""
+    """The reason why something can't be encoded."""
 
 
 class Encoding:
-    """The nodes that have been told so far, by their places: those of a question, and then those of its answer."""
+    """The nodes encoded so far, by their places: those of a question, then those of its answer."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
@@ -139,7 +139,8 @@ class Encoding:
         self._newest = [-1] * len(_COUNTERS)
 
     def encode(self, value: Any) -> bytes:
-        """Tell `value`: tuples, texts, numbers and None, and nodes. Raises `Refused` if something in it can't be."""
+        """Encode `value`, of tuples, texts, numbers, None and nodes. Raises `Refused` if part of it can't be
+        encoded."""
         told = len(self._nodes)
         whole = self._value(value)
         new = self._nodes[told:]
@@ -157,11 +158,11 @@ class Encoding:
         rows = [self._row(node, ranks) for node in new]
         try:
             return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
-        except ValueError as error:  # Python writes no integers of some thousand digits
+        except ValueError as error:  # Python refuses to write integers with thousands of digits
             raise Refused(str(error)) from None
 
     def decode(self, data: bytes) -> Any:
-        """What was told, after the same as here. Raises an error, of Python or ours, if `data` is damaged."""
+        """Decode a value that was encoded after the same values as here. Raises some error if `data` is damaged."""
         counts, rows, whole = json.loads(data)
         fresh = [[next(counter) for _ in range(count)] for counter, count in zip(_COUNTERS, counts, strict=True)]
         for tag, *fields in rows:
@@ -190,7 +191,7 @@ class Encoding:
         return tuple(map(self._told, value[1:])) if value[0] == -1 else self._node(value[0], tuple(_FIELDS))
 
     def _enter(self, root: Any) -> None:
-        """Give places to all nodes that `root` is made of, and then to it."""
+        """Give places to all nodes of which `root` is made, then to `root`."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -266,7 +267,7 @@ class Encoding:
 
 
 def _parts(node: Any) -> list[Any]:
-    """The nodes that `node` is made of. Raises `Refused` for a node that can't be encoded."""
+    """The nodes of which `node` is made. Raises `Refused` for a node that can't be encoded."""
     found: list[Any] = []
     for form, name in _FIELDS[type(node)]:
         x = getattr(node, name)
@@ -300,7 +301,7 @@ def _canonical(name: str, rank: int) -> Index:
 
 
 def _digits(x: Fraction) -> str:
-    """In hexadecimal, which has no limit of digits."""
+    """`x` in hexadecimal, for which Python has no limit of digits."""
     return f"{x.numerator:x}/{x.denominator:x}"
 
 

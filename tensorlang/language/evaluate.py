@@ -89,7 +89,7 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     leaves = [leaf for v in f.variables for leaf in to_leaves(v.type, bound.values[v])]
     exact = exact or any(isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O" for leaf in leaves)
     evaluator = Evaluator(f, bound, exact)
-    with np.errstate(all="ignore"):  # as the generated code: 1/0 is inf, log(-1) is nan
+    with np.errstate(all="ignore"):  # like the generated code: 1/0 is inf, log(-1) is nan
         value = run(evaluator.at(f.body, ORIGIN))
     return unpack(from_leaves(f.type, (leaf.read()[0] for leaf in value)), f.results)
 
@@ -148,7 +148,7 @@ class Evaluator:
         return value
 
     def _recall(self, e: Expr, here: Points) -> Deep[Value]:
-        """`at` for an expression that occurs more than once: what is known already is not computed again."""
+        """`at` for an expression that occurs more than once: known values are not computed again."""
         value: Value
         known = self.known.get(e) or Known(here.take(np.zeros(0, np.int64)), self._zero(e.type, 0))
         rows = find(here, known.points)
@@ -239,7 +239,7 @@ class Evaluator:
         return value[0].read()
 
     def _sum(self, e: Sum, points: Points) -> Deep[Values]:
-        """The sums directly under one another, and the brackets between them, as one."""
+        """Directly nested sums, with the brackets between them, as one sum."""
         binders, p, body = nest(e)
         try:
             inner, rows = expand(points, binders, p, self.setting)
@@ -258,7 +258,7 @@ class Evaluator:
         return total
 
     def _best(self, e: Extremum | Choice, points: Points) -> Deep[tuple[Ints, Points, Values]]:
-        """All points of an extremum or a choice, its values at them, and where in these is the first best one."""
+        """The position of the first best point for each of `points`; all points of the extremum, and their values."""
         inner, rows = expand(points, [(e.index, e.size)], e.pred, self.setting)
         # the points of one row come in any order
         order = np.lexsort((inner.columns[e.index], rows))
@@ -273,7 +273,7 @@ class Evaluator:
         return found[np.searchsorted(rows[found], np.arange(points.count))], inner, terms
 
     def _recur(self, e: Recur, points: Points) -> Deep[Value]:
-        """The states of a recurrence: each is kept like the value of a let, in a block of rows of its own."""
+        """The states of a recurrence; each is kept like the value of a let, in its own block of rows."""
         state: Value = yield from call(self.at(e.init, points))
         steps = max(0, size_of(e.size, self.setting))
         self._limit(points.count, e.type)
@@ -300,7 +300,7 @@ class Evaluator:
         return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))
 
     def _routine(self, e: Apply, points: Points) -> Deep[Value]:
-        """The value of a routine at each point: that of its body, or what the external function gives."""
+        """The value of a routine at each point, from its body or the external function."""
         routine = e.routine
         given: list[list[Values]] = []
         for argument in e.arguments:
@@ -353,8 +353,8 @@ class Evaluator:
         return tuple(leaf.select(at) for leaf in value)
 
     def _look_up(self, e: Access, points: Points) -> None:
-        """Raise `OutOfBounds` if the place of `e` looks up an element that an index array has not."""
-        for lookup in reversed(e.at.lookups):  # those within others come first
+        """Raise `OutOfBounds` if the place of `e` looks up an element outside of an index array."""
+        for lookup in reversed(e.at.lookups):  # lookups nested in others come first
             outside = np.flatnonzero(~looks_up(atom_affine(lookup), points, self.setting))
             if len(outside):
                 sizes = [s for size in lookup.array.sizes for s in size.sizes]
@@ -391,7 +391,7 @@ class Evaluator:
             raise EvaluationError(f"{f.name} has no exact value here: {error}") from None
 
     def _store(self, var: Var | IndexArray, value: Value, count: int) -> Ints:
-        """Keep a value of `var`; gives for each point the row that it is kept in."""
+        """Keep a value of `var`, and return the row in which it is kept for each point."""
         rows = value[0].rows
         shared = rows is not None and all(leaf.rows is rows for leaf in value)
         arrays = tuple(leaf.array if shared else leaf.read() for leaf in value)
@@ -443,7 +443,7 @@ class Evaluator:
 
 
 def setting(bound: Bound) -> Setting:
-    """What indices are read under, given the data of relations and index arrays."""
+    """The setting for reading indices, given the data of relations and index arrays."""
     made = Setting(bound.sizes)
     for p, data in bound.values.items():
         if isinstance(p, Relation):

@@ -20,16 +20,16 @@ from tensorlang.shown import MOST_CHARACTERS, Named, Shown, lines, text
 
 Parameter = Var | Relation | IndexArray
 Results = tuple["Results", ...] | None
-"""How a result reads as Python values: None, as its type says (a pair is a 2-tuple); a tuple of k, as k values,
-which the language holds in pairs nested to the right."""
+"""The form of a result in Python: None for that of its type (a pair is a 2-tuple); a tuple of k for k values, which
+the language holds in pairs nested to the right."""
 
 call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
-"""What calling a `Function` does: the first of these that does not return NotImplemented, else a call on arrays. The
-Python embedding puts a call on terms here; neither is known to the language itself."""
+"""The functions tried when a `Function` is called, until one does not return NotImplemented; else it is a call on
+arrays. The Python embedding puts a call on terms here; the language itself knows neither."""
 
 _ON_ARRAYS, _TRACED = "tensorlang.lower.lowering", "tensorlang.transforms.to_jax"
 _call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
-"""The function there, once it has been imported."""
+"""The function for calls on arrays, once it has been imported."""
 _FROM_TEXT = "tensorlang.surface.parse"
 
 
@@ -109,7 +109,7 @@ class Function(Named, Shown):
         raise UnknownAttribute(f"a program has no attribute {name}", here(), hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is the program that its text says; what its text calls must be registered where it is read."""
+        """Copy by text: functions that the text calls must be registered where it is read."""
         return _read_back, (text(self), self.results, tuple(size.name for size in self.further))
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var,
 
 
 def derived(g: Function, f: Function) -> Function:
-    """`g`, which is made of `f`, and so takes the sizes that `f` takes."""
+    """`g`, which was made from `f`, and so accepts the sizes of `f`."""
     known = set(g.sizes)
     return replace(g, further=tuple(s for s in (*f.sizes, *f.further) if s not in known))
 

@@ -78,7 +78,7 @@ def register(
     )
     try:
         _check_bound(made)
-    except BaseException:  # whatever a derivative raises
+    except BaseException:  # a user's derivative may raise anything
         del _functions[name]
         raise
     return made
@@ -95,7 +95,7 @@ def add_black_box(
     shared: tuple[Shared, int],
     loops: Loops,
 ) -> ScalarFunction:
-    """Make a function known whose code is `shared` with others; its cost is one of many, so no bound is checked."""
+    """Register a function whose code is `shared` with others; since its cost depends on the path, none is checked."""
     made = _add(name, arity=arity, cost=cost, transpose=transpose, evaluate=evaluate, source=source)
     _functions[name] = made = replace(made, shared=shared, loops=loops)
     return made
@@ -103,9 +103,9 @@ def add_black_box(
 
 @shared
 def running_where(f: ScalarFunction) -> ScalarFunction:
-    """`f`, whose loops data end, with one more argument after those that its code has: where these loops run.
+    """`f`, which has data-dependent loops, with a further argument: where these loops run.
 
-    Where it is false they make no trip, and the value is one that nobody may read.
+    Where it is false they make no trip, and the value must not be read.
     """
     assert f.shared is not None and f.loops is not None
     of, place = f.shared
@@ -122,12 +122,12 @@ def running_where(f: ScalarFunction) -> ScalarFunction:
 
 
 def forget(name: str) -> None:
-    """Take back what was registered last under `name`."""
+    """Remove the function that was last registered under `name`."""
     del _functions[name]
 
 
 def give_body(name: str, body: Expr | None) -> None:
-    """Say what the function `name` computes, as an expression of x0, x1, .."""
+    """Give the function `name` a body: an expression of x0, x1, .."""
     _functions[name] = replace(_functions[name], body=body)
 
 
@@ -178,7 +178,7 @@ def _check_bound(f: ScalarFunction) -> None:
 def derivative_cost(f: ScalarFunction) -> int:
     """The cost of all components of the derivative of `f`, and of adding up those that are not 0.
 
-    Raises `ScalarFunctionError` if they are not as many as the arguments.
+    Raises `ScalarFunctionError` unless there is one for each argument.
     """
     components = f.transpose(tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R))
     if len(components) != f.arity:
@@ -228,12 +228,12 @@ def _power(exponent: Fraction) -> ScalarFunction:
         return [Mul(Mul(number(exponent), lower), t)]
 
     latex = "{0}^{{" + str(exponent) + "}}"
-    # the bound holds: one less than an exponent with k trailing zeros costs k - 1 more, and k is at most its cost
+    # the bound holds: the power n - 1 costs k - 1 more if n has k trailing zeros in binary, and k is at most n's cost
     return _make("pow", 1, cost, transpose, lambda x: x**value, exact, source, latex, exponent)
 
 
 def _exact_power(x: Fraction, n: int) -> Fraction:
-    """x^n, for numbers of other exact rings as well."""
+    """x^n, also for numbers of other exact rings."""
     bits = n * max(abs(x.numerator).bit_length(), x.denominator.bit_length()) if isinstance(x, Fraction | int) else 0
     if bits > _MOST_BITS and abs(x.numerator) > 1:
         raise LimitError(f"an exact number has at most {_MOST_BITS:,} bits, found a power of some {bits:,}")
@@ -318,7 +318,7 @@ def _register_elementary() -> None:
       transpose=lambda xs, y, t: [call("where_gt", xs[0], number(0), t)])  # fmt: skip
     f("abs", evaluate=np.abs, exact=abs, source="jnp.abs({0})", latex=r"\left|{0}\right|",
       transpose=lambda xs, y, t: [Mul(call("sign", xs[0]), t)])  # fmt: skip
-    # among equals the first argument is the one chosen
+    # if both are equal, the first argument is chosen
     f("max", arity=2, evaluate=np.maximum, exact=max, source="jnp.maximum({0}, {1})", latex=r"\max",
       transpose=lambda xs, y, t: [call("where_ge", xs[0], xs[1], t), call("where_gt", xs[1], xs[0], t)])  # fmt: skip
     f("min", arity=2, evaluate=np.minimum, exact=min, source="jnp.minimum({0}, {1})", latex=r"\min",
@@ -335,5 +335,5 @@ def _register_elementary() -> None:
 
 
 _register_elementary()
-for _function in _functions.values():  # after all are known, since their derivatives use one another
+for _function in _functions.values():  # after all are registered, since their derivatives use one another
     _check_bound(_function)

@@ -1,10 +1,10 @@
-"""What is given by name: arrays and sizes as keywords, or in a mapping, beside options.
+"""Arguments by name: arrays and sizes as keywords, or in a mapping, besides options.
 
 Values that belong together may come as a record: a NamedTuple, a dataclass or a dict whose fields are parameters. The
-arguments by position are then for the other parameters, in their order.
+positional arguments are then for the other parameters, in their order.
 
-A program may call its parameters and sizes what it likes, `exact` or `ax`, too. What takes them as keywords takes a
-mapping by position as well, whose names are never those of options: `evaluate(f, {"exact": x})`.
+A program's parameters and sizes may have any names, even `exact` or `ax`. Functions that take them as keywords also
+take a positional mapping, whose names are never those of options: `evaluate(f, {"exact": x})`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tensorlang.language.function import Function
 
 
 def spread(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The arguments with the fields of records in the places of these."""
+    """The arguments with records replaced by their fields."""
     names = {p.name for p in f.params}
     found: dict[str, Any] = {}
     others: list[Any] = []
@@ -31,7 +31,7 @@ def spread(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
     left = [p.name for p in f.params if p.name not in found]
     if len(others) > len(left) and not isinstance(others[-1], Mapping):
         if isinstance(args[-1], Mapping):
-            return args, kwargs  # it is given beside all of the others
+            return args, kwargs  # it comes in addition to all the others
         message = f"{f.name} has {len(left)} parameters beside {', '.join(found)}, found {len(others)} arguments"
         raise ArgumentError(message, hint=f"{f.name}({', '.join(p.name for p in f.params)})")
     mapping = others.pop() if others and isinstance(others[-1], Mapping) else {}
@@ -40,7 +40,7 @@ def spread(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
 
 
 def _spread(value: Any, names: Set[str], found: dict[str, Any]) -> bool:
-    """Whether `value` is a record with fields that are called as `names` are; if so, they are `found`."""
+    """Whether `value` is a record whose fields are all in `names`; if so, they are added to `found`."""
     parts = record(value)
     if parts is None:
         return False
@@ -79,7 +79,7 @@ def apart(args: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
 
 
 def together(given: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """What a mapping and keywords give. Raises `ArgumentError` for what both do, and for what is no mapping."""
+    """A mapping and keywords combined. Raises `ArgumentError` for a name in both, and for anything but a mapping."""
     if given is not None and not isinstance(given, Mapping):
         raise ArgumentError(f"expected what is given by name, a mapping or keywords, found {given!r}")
     for name in keywords:
@@ -89,8 +89,8 @@ def together(given: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> di
 
 
 def require_clear(f: Function, what: str, given: Mapping[str, Any] | None, **options: Any) -> None:
-    """Raise `ArgumentError` if one of the options of `what` is called like something of `f` that is not among `given`:
-    then the keyword may mean either."""
+    """Raise `ArgumentError` if an option of `what` has the name of a parameter or size of `f` that is not among
+    `given`, since the keyword may mean either."""
     names = {p.name for p in f.params} | {s.name for s in (*f.sizes, *f.further)}
     for name, value in options.items():
         if (

@@ -56,7 +56,7 @@ from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 serials = count()
 
 INDEX_HINT = "a let names it: let k = argmax i:n. x[i] in y[k]"
-"""What to do with an index where a value is wanted."""
+"""The hint for an index where a value is wanted."""
 
 
 class Node(Shown):
@@ -223,7 +223,7 @@ class Extremum(Node):
 
     @property
     def word(self) -> str:
-        """What it is called."""
+        """Its keyword."""
         return "max" if self.sign > 0 else "min"
 
 
@@ -247,12 +247,12 @@ class Choice(Node):
 
     @property
     def word(self) -> str:
-        """What it is called."""
+        """Its keyword."""
         return "argmax" if self.sign > 0 else "argmin"
 
 
 COMPARISONS = ("<", "<=", "=")
-"""What `Compared` can ask; a > b is b < a, and a != b is that a = b is not so."""
+"""The operators of `Compared`; a > b is b < a, and a != b is the negation of a = b."""
 
 
 @interned
@@ -335,7 +335,7 @@ class Apply(Node):
 
 
 RECURRENCES = ("fold", "scan", "prescan", "states")
-"""What `Recur` gives: the last state, the state after each step, that before each step, and all of them."""
+"""The words of `Recur`: the last state, the state after each step, that before each step, and all of them."""
 
 
 @interned
@@ -416,11 +416,11 @@ class ScalarFunction:
     latex: str
     exponent: Fraction | None = None
     body: Expr | None = None
-    """What it computes, as an expression of x0, x1, .., if that is known."""
+    """Its body as an expression of x0, x1, .., if that is known."""
     shared: tuple[Shared, int] | None = None
-    """The code that computes it, and which of its results it is."""
+    """The code that computes it, and its number among the results of that code."""
     loops: Loops | None = None
-    """What its path costs at data; `cost` is that of a path with one trip of each loop."""
+    """The cost of its path, which depends on data; `cost` is that of a path with one trip of each loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,7 +442,7 @@ class Routine:
     key: str = ""
 
     def sizes_at(self, kinds: tuple[Type, ...]) -> dict[Atom, Affine]:
-        """What its sizes are for arguments of these types. Raises `TypeMismatch` or `SizeMismatch` if they don't
+        """The values of its sizes for arguments of these types. Raises `TypeMismatch` or `SizeMismatch` if they don't
         fit."""
         if len(kinds) != len(self.params):
             raise TypeMismatch(
@@ -472,12 +472,12 @@ class Routine:
 
     @property
     def signature(self) -> str:
-        """How it is called, with the types of its parameters."""
+        """Its name with the types of its parameters."""
         return f"{self.name}({', '.join(f'{p.name}: {p.type}' for p in self.params)})"
 
 
 def type_of(x: Var | IndexArray) -> Type:
-    """The type of what a `let` binds."""
+    """The type of a variable or index array that a `let` binds."""
     return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
 
 
@@ -498,7 +498,7 @@ def number(value: int | Fraction) -> Const:
 
 
 def real(a: Affine) -> Const | Integer:
-    """The number that `a` is."""
+    """`a` as a number."""
     return number(a.constant) if a.is_constant else Integer(a)
 
 
@@ -533,8 +533,8 @@ def sums(binders: list[tuple[Index, Affine]], e: Expr) -> Expr:
 def extremum(sign: int, binders: list[tuple[Index, Affine]], p: Predicate, e: Expr) -> Expr:
     """max i:n, j:m, ... where p. e for sign 1, min for -1: an `Extremum` for each index, nested.
 
-    A part of p stands at the innermost index that it mentions. An outer index has the points for which there are
-    inner ones, so nesting makes no empty extremum where p has a point.
+    A conjunct of p goes to the innermost index that it mentions. An outer index ranges over the points for which inner
+    ones exist, so nesting creates no empty extremum where p has a point.
     """
     indices = [index for index, _ in binders]
     levels: list[list[Predicate]] = [[] for _ in binders]
@@ -584,7 +584,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 
 def holds(array: IndexArray, *at: Affine) -> Predicate:
-    """That the condition array[at] holds."""
+    """The predicate that the condition array[at] holds."""
     return equal(atom_affine(Lookup(array, at)), constant(1))
 
 

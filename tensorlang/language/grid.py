@@ -1,7 +1,7 @@
 """Points of index ranges: affine expressions and predicates (4.13 to 4.21) read at many points at once.
 
-A set of points is a table: one row for each point, one column for each index. Only points that exist are rows,
-so a predicate costs as much as it is true: `expand` finds the points of a range under a predicate as a database
+A set of points is a table: one row for each point, one column for each index. Only points that exist are rows, so the
+cost of a predicate is the number of its points: `expand` finds the points of a range under a predicate as a database
 joins tables, by solving equalities, narrowing intervals and walking through the pairs of a relation.
 """
 
@@ -40,16 +40,16 @@ Binders = Sequence[tuple[Index, Affine]]
 
 @dataclass(frozen=True)
 class Setting:
-    """What indices are read under: the sizes, the relations, and the index arrays.
+    """The values that index expressions read: the sizes, the relations, and the index arrays.
 
-    An index array is the rows of an array: a point that has a column for it says which, any other reads the first.
+    The values of an index array are the rows of an array; a point reads the row in its column for it, or the first row.
     """
 
     sizes: Mapping[Size, int]
     relations: dict[Relation, Tuples] = field(default_factory=dict)
     arrays: dict[IndexArray, Ints] = field(default_factory=dict)
     visits: Callable[[Any], int] | None = None
-    """How often loops that data end are visited, if that is known."""
+    """A function that counts visits of data-dependent loops, if known."""
 
 
 def size_of(a: Affine, setting: Setting) -> int:
@@ -58,7 +58,7 @@ def size_of(a: Affine, setting: Setting) -> int:
 
 
 def affine_at(a: Affine, points: Points, setting: Setting) -> Ints:
-    """The value of `a` at each point (4.13 to 4.17); what it is where `looks_up` is false means nothing."""
+    """The value of `a` at each point (4.13 to 4.17); where `looks_up` is false it is meaningless."""
     value = a.constant
     terms: list[tuple[Ints, int]] = []
     for atom, k in a.terms:
@@ -89,9 +89,9 @@ def _elements(lookup: Lookup, points: Points, setting: Setting) -> Ints:
 
 
 def looks_up(a: Affine, points: Points, setting: Setting) -> Mask:
-    """Whether each lookup in `a` is of an element that its array has, and that is in its range, at each point.
+    """Whether, at each point, all lookups in `a` are within their arrays, and the elements within their ranges.
 
-    Of what a program chooses, an element may be out of range: where no point is chosen it is 0, even of none.
+    An element that a program chooses may be out of range: where no point is chosen it is 0, even if the range is empty.
     """
     mask: Mask = np.ones(points.count, np.bool_)
     for lookup in a.lookups:
@@ -103,7 +103,7 @@ def looks_up(a: Affine, points: Points, setting: Setting) -> Mask:
 
 
 def holds(p: Predicate, points: Points, setting: Setting) -> Mask:
-    """Whether `p` is true at each point (4.18 to 4.21); what relates or looks up outside of its array is false."""
+    """Whether `p` is true at each point (4.18 to 4.21); relations and lookups outside of their arrays make it false."""
     return run(_holds(p, points, setting))
 
 
@@ -144,7 +144,8 @@ def _holds(p: Predicate, points: Points, setting: Setting) -> Deep[Mask]:
 def expand(points: Points, binders: Binders, p: Predicate, setting: Setting) -> tuple[Points, Ints]:
     """Each point with every choice of the indices in `binders` for which `p` is true.
 
-    Also gives the row of `points` that each comes from; the rows ascend. Raises `LimitError` if there are too many.
+    Also returns the row of `points` from which each comes, in ascending order. Raises `LimitError` if there are too
+    many.
     """
     return run(_expand(points, binders, p, setting))
 
@@ -166,9 +167,9 @@ def count(binders: Binders, p: Predicate, setting: Setting) -> int:
 
 
 def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> Deep[tuple[Ints, int]]:
-    """How many points `expand` finds for each of `points`, as a number for each and a common factor.
+    """The number of points that `expand` finds for each of `points`, as a number for each and a common factor.
 
-    The last indices that matter are not looped over, nor is any that `p` does not mention.
+    The last indices that matter are counted without enumerating them, and so are those that `p` does not mention.
     """
     search = _Search(points, binders, p, setting)
     rows, lengths = None, None
@@ -193,7 +194,8 @@ def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> 
 
 @dataclass
 class _Interval:
-    """Give `index` every value from `low`, `lengths` of them at each point; this is all that `used` says."""
+    """Give `index` all values from `low` on, `lengths` of them at each point; this accounts for the predicates
+    `used`."""
 
     index: Index
     low: Ints
@@ -208,7 +210,7 @@ class _Interval:
 
 @dataclass
 class _Match:
-    """Give `indices` those values, rows of `table`, with which the equalities `used` hold: `order[start:]`."""
+    """Give `indices` the values, rows of `table`, for which the equalities `used` hold: `order[start:]`."""
 
     indices: tuple[Index, ...]
     table: Points
@@ -220,7 +222,7 @@ class _Match:
 
 @dataclass
 class _Join:
-    """Give the waiting indices of `part` the values with which its relation is true."""
+    """Give the waiting indices of `part` the values for which its relation is true."""
 
     part: Related
     order: Ints
@@ -245,7 +247,7 @@ class _Search:
         return [i for i in indices_of(p) if i in self.waiting]
 
     def filter(self) -> Deep[bool]:
-        """Drop the points at which what can be told already is false. Says whether no index is left to choose."""
+        """Drop the points at which a predicate is already known to be false. Return whether no index waits."""
         ready: list[Predicate] = []
         later: list[Predicate] = []
         for p in self.pending:
@@ -260,7 +262,8 @@ class _Search:
             self.points, self.rows = self.points.take(mask), self.rows[mask]
 
     def cheapest(self) -> _Way | None:
-        """The way on that makes the fewest points, among those by an index that a predicate mentions."""
+        """The way to go on that makes the fewest points, using indices that a predicate mentions; None if there is
+        none."""
         best: tuple[float, _Way] | None = None
         mentioned = dict.fromkeys(i for p in self.pending for i in self._waiting_in(p))
         ways: Iterable[_Way] = chain(self._joins(), map(self._interval, mentioned))
@@ -278,7 +281,7 @@ class _Search:
         return self._interval(next(iter(self.waiting)))
 
     def _interval(self, index: Index) -> _Interval:
-        """The values of `index` between its bounds, or the one that an equality gives it."""
+        """The values of `index` between its bounds, or the one given by an equality."""
         size = self.waiting[index]
         wide = size >= SAFE
         low: Ints = np.zeros(self.points.count, object if wide else np.int64)
@@ -301,8 +304,8 @@ class _Search:
         return _Interval(index, low, np.maximum(high - low + 1, 0), used)
 
     def _match(self, limit: float) -> _Match | None:
-        """A way by equalities of what is known with what is looked up at waiting indices, if that takes a table of less
-        than `limit` rows."""
+        """A way by equalities of known values with lookups at waiting indices, if their table has fewer than `limit`
+        rows."""
         found: dict[tuple[Index, ...], list[tuple[Equal, Affine]]] = {}
         for p in self.pending:
             if isinstance(p, Equal) and p.difference.lookups:
@@ -325,7 +328,7 @@ class _Search:
         return _Match(indices, table, order, start, stop - start, [p for p, _ in equalities])
 
     def _inner(self, a: Affine, indices: tuple[Index, ...]) -> Affine | None:
-        """The terms of `a` at `indices` and nothing else; None if an element is looked up at what is known as well."""
+        """The terms of `a` that depend on `indices`; None if one of them also depends on known columns."""
         inner = constant(0)
         for atom, k in a.terms:
             term = atom_affine(atom) * k
@@ -356,7 +359,7 @@ class _Search:
             yield _Join(p, order, start, stop - start)
 
     def advance(self, way: _Way) -> None:
-        """Make the points that `way` leads to."""
+        """Replace the points by those to which `way` leads."""
         total = float(way.lengths.sum(dtype=float))
         if total > MOST_POINTS:
             raise LimitError(
@@ -384,7 +387,7 @@ class _Search:
             self._use(way.used)
 
     def _use(self, parts: list[Predicate]) -> None:
-        """These need not be looked at again."""
+        """Drop these predicates from those pending."""
         used = set(parts)
         self.pending = [p for p in self.pending if p not in used]
 

@@ -31,7 +31,7 @@ _GREEK = re.compile(
 
 
 WIDTH = 90
-"""Rows are about this many characters wide where a break is possible: MathJax 3 breaks none by itself."""
+"""The width of rows in characters, where a break is possible; MathJax 3 itself breaks no lines."""
 
 
 def function_latex(f: Function) -> str:
@@ -90,7 +90,7 @@ def _rows(rows: Iterable[Row], limit: float) -> Iterator[str]:
 
 
 _BINARY = ("+ ", "- ", r"\cdot ", r"\wedge ", r"\vee ")
-"""Operators that TeX takes for signs where a row begins with them, unless it begins with something empty."""
+"""Operators that TeX takes for signs at the beginning of a row, unless something empty precedes them."""
 
 _OPERATORS = {
     "gen": r"\mathop{\boxplus}\limits",

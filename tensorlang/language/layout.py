@@ -1,4 +1,4 @@
-"""Text with places where a line may break, and the choice of those that do.
+"""Text with possible line breaks, and the choice among them.
 
 A group stands on one line if it fits there; if not, every break directly in it becomes a new line.
 """
@@ -10,20 +10,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _CHUNK = 400
-"""Flat text up to this width is made once for each document, so a shared document is cheap to repeat."""
+"""Flat text up to this width is cached in each document, so a shared document is cheap to repeat."""
 
 _DEEPEST = 40
-"""No line is indented further, lest a deep program become mostly blanks."""
+"""The deepest indentation, so that a deep program does not become mostly blanks."""
 
 _UNSEEN = re.compile(
     r"_\{[^{}]*\}(?=\^)|\\(?:left|right|limits|math[a-z]+|substack|Big[lr])(?![a-zA-Z])|(?<=\\)[a-zA-Z]+|[{}^]"
 )
-"""What of TeX takes no room: what is below something above, some commands, of others all but one letter, braces."""
+"""The parts of TeX that take no space: subscripts below superscripts, braces, some commands, and all except one
+character of the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Break:
-    """A blank, or a new line: wherever its group takes several, or only where the next document would not fit."""
+    """A blank, or a new line: whenever its group takes several lines, or only if the next document would not fit."""
 
     always: bool
     width = 1.0
@@ -31,7 +32,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fence:
-    """One end of what is in brackets: `flat` if the group that it is in stands on one line, else `broken`."""
+    """An opening or closing bracket: `flat` if its group is on one line, else `broken`."""
 
     flat: str
     broken: str
@@ -62,7 +63,7 @@ class Block:
 Doc = str | Break | Fence | Block
 
 Row = tuple[int, Doc]
-"""What begins on a line of its own, and how far it is indented."""
+"""An indentation, and a document that begins on its own line."""
 
 LINE = Break(always=True)
 FILL = Break(always=False)
@@ -97,9 +98,9 @@ def joined(parts: list[Doc], line: Doc = LINE) -> Doc:
 
 
 def lines(rows: Iterable[Row], width: float, limit: float = float("inf")) -> Iterator[tuple[int, str]]:
-    """How far each line is indented, and its text, `width` characters wide where that can be.
+    """The indentation and the text of each line, at most `width` characters wide where possible.
 
-    A line of dots stands for that with which they would come to more than `limit` characters, and those after it.
+    A line of dots replaces the line with which the text would exceed `limit` characters, and those after it.
     """
     spent = 0
     known: dict[Block, str] = {}
@@ -139,12 +140,12 @@ def lines(rows: Iterable[Row], width: float, limit: float = float("inf")) -> Ite
 
 
 def render(rows: Iterable[Row], width: float) -> str:
-    """The text of `rows` in lines of `width` characters where that can be."""
+    """The text of `rows` in lines of at most `width` characters where possible."""
     return "\n".join(" " * indent + text for indent, text in lines(rows, width))
 
 
 def visible(text: str) -> int:
-    """How many characters wide `text` is on a page, about; commands of TeX are one character each."""
+    """The approximate width of `text` on a page, in characters; TeX commands are one character each."""
     return len(_UNSEEN.sub("", text)) if "\\" in text or "}" in text else len(text)
 
 

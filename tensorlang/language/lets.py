@@ -11,7 +11,7 @@ Binding = tuple[Var | IndexArray, Expr]
 
 
 def bindings(e: Expr) -> tuple[list[Binding], Expr]:
-    """What the outermost lets of `e` bind, in order, and what is under them."""
+    """The bindings of the outermost lets of `e`, in order, and the body under them."""
     found: list[Binding] = []
     while isinstance(e, Let):
         found.append((e.var, e.value))

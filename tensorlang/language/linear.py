@@ -13,16 +13,16 @@ Number = int | Fraction
 
 
 class Equations(Generic[X, C]):
-    """Equations sum of k * x = sum of m * c, in unknowns x, by the method of Gauss and Jordan.
+    """Equations sum of k * x = sum of m * c, in unknowns x, by Gauss-Jordan elimination.
 
-    Each independent one has an unknown, its pivot, that no other has.
+    Each independent equation has an unknown, its pivot, that occurs in no other.
     """
 
     def __init__(self) -> None:
         self._rows: list[tuple[dict[X, Fraction], dict[C, Fraction]]] = []
 
     def add(self, left: Mapping[X, Number], right: Mapping[C, Number]) -> dict[C, Fraction] | None:
-        """Add an equation. If it follows from the others, return what they say is zero."""
+        """Add an equation. If its left side depends on those before, return the combination that must then be zero."""
         row = {x: Fraction(k) for x, k in left.items() if k}
         rest = {c: Fraction(m) for c, m in right.items() if m}
         for other, value in self._rows:

@@ -34,13 +34,13 @@ from tensorlang.language.predicates import (
 
 Named = Var | Index | Size | Relation | IndexArray
 Bound = tuple[Named, str | None, str, int]
-"""What `Names.restore` needs to know."""
+"""The state that `Names.restore` needs."""
 
 
 class Names:
-    """A spelling for each thing that has a name: its own, with a number where that is taken.
+    """A spelling for each named object: its own name, with a number if that is taken.
 
-    Two that are in scope at once never share a spelling, and none is a keyword or a scalar function.
+    Two objects in scope at once never share a spelling, and no spelling is a keyword or a scalar function.
     """
 
     def __init__(self, given: Mapping[Named, str] | None = None) -> None:
@@ -49,7 +49,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def __getitem__(self, named: Named) -> str:
-        """The spelling of `named`, which gets one for good if it has none yet."""
+        """The spelling of `named`, which gets a permanent one if it has none yet."""
         if named not in self._spelling:
             self.bind(named)
         return self._spelling[named]
@@ -84,7 +84,7 @@ def plain_name(name: str) -> str:
 
 
 def free_names(e: Expr | Predicate) -> list[Named]:
-    """What occurs in an expression or predicate and is bound nowhere in it: sizes first, then as it occurs."""
+    """The names that occur in an expression or predicate and are bound nowhere in it: sizes first, then in order."""
     seen: dict[Named, None] = {}
     bound: set[Named] = set()
     done: set[Expr | Predicate] = set()

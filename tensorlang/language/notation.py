@@ -1,6 +1,6 @@
-"""The notations that programs are printed in: what stands for each construct. The layout is the printer's.
+"""The notations in which programs are printed: the text for each construct. The printer does the layout.
 
-`Notation` itself is the text syntax, which the parser reads; others say what they write differently.
+`Notation` itself is the text syntax, which the parser reads; other notations override what they write differently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.layout import LINE, Doc, group, nest
 
 LOOSE, SUM, PRODUCT, FACTOR, POWER, ATOM, CLOSED = range(7)
-"""How tightly a construct binds: let, gen and sum; a + b; a * b; -a; a ^ 2; x[i]; and what has parentheses."""
+"""How tightly constructs bind: let, gen and sum; a + b; a * b; -a; a ^ 2; x[i]; and anything in parentheses."""
 
 _DECIMAL_PLACES = 20
 
@@ -88,7 +88,7 @@ class Notation:
         return word
 
     def exponent(self, exponent: Fraction) -> str | None:
-        """What follows a base to raise it to `exponent`; None if the power is written as a call of pow."""
+        """The suffix that raises a base to `exponent`; None if the power is written as a call of pow."""
         return f" ^ {exponent}" if exponent.denominator == 1 else None
 
     def template(self, f: ScalarFunction) -> Template | None:

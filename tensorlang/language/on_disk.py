@@ -1,4 +1,4 @@
-"""What is made of programs, kept on disk: asked again in another process, it is read and not made."""
+"""Results for programs, kept on disk, so that another process reads them instead of computing them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tensorlang.language.encoded import Encoding, Refused
 T = TypeVar("T")
 
 LEAST = 0.003
-"""What took fewer seconds than this to make is not kept: to read it would not take much less. Where it is read,
-what makes it need not be imported, which takes longer."""
+"""Results that took fewer seconds than this are not kept, since reading them would not take much less. Reading also
+saves importing the code that computes them, which takes longer."""
 
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -28,11 +28,11 @@ def recall(
     tell: Callable[[T], Any] = lambda made: made,
     read: Callable[[Any], T] = lambda told: told,
 ) -> T:
-    """What `make` gives, which is known by the name of `what` and what it is `given`; `tell` says what of it is kept,
-    of which `read` makes it again.
+    """The result of `make`, kept under the name `what` and the values `given`; `tell` turns it into the value that is
+    kept, and `read` turns that back.
 
-    All that it depends on beside the package, and the packages that this asks, is `given`: texts, numbers, programs and
-    their parts. Where that is something else, or calls functions of users, nothing is kept.
+    `given` must have all that the result depends on, besides the package and the packages that it uses: texts, numbers,
+    programs and their parts. If it has anything else, or calls functions of users, nothing is kept.
     """
     if disk.place() is None or (versions := disk.versions()) is None:
         return make()
@@ -47,7 +47,7 @@ def recall(
             return read(encoding.decode(known))
         except LimitError:
             raise
-        except (*_DAMAGE, TensorlangError):  # it is made anew
+        except (*_DAMAGE, TensorlangError):  # compute it anew
             encoding = Encoding()
             encoding.encode(given)
     start = thread_time()

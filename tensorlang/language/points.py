@@ -15,7 +15,7 @@ from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Var
 
 MOST_POINTS = 20_000_000
-"""More points than this are a `LimitError`: they would not fit in memory."""
+"""The most points; more raise a `LimitError`, as they would not fit in memory."""
 
 SAFE = 1 << 62
 """Integers below this are computed with as int64."""
@@ -24,7 +24,7 @@ Ints = NDArray[Any]
 """Integers, of dtype int64 wherever they fit, else Python's."""
 Mask = NDArray[np.bool_]
 Column = Index | Var | IndexArray
-"""What a point gives a value to: an index, or what a let binds, whose value is then a row number."""
+"""A column of points: an index, or a variable or index array bound by a let, whose value is then a row number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Points:
         return self if len(wanted) == len(self.columns) else Points(wanted, self.count)
 
     def distinct(self) -> tuple[Points, Ints | None]:
-        """Each point once, and for each old row the new one; None if no point comes twice (or none can tell)."""
+        """The distinct points, and the new row for each old one; None if no point occurs twice, or that is unknown."""
         (codes,) = codes_of(self) or (None,)
         if codes is None:
             return self, None
@@ -62,7 +62,7 @@ ORIGIN = Points({}, 1)
 
 
 def codes_of(*tables: Points) -> list[Ints] | None:
-    """A number for each point, equal for equal points, in each of several tables with the same columns.
+    """A number for each point in several tables with the same columns, equal for equal points.
 
     None if the numbers would not fit.
     """
@@ -79,7 +79,7 @@ def codes_of(*tables: Points) -> list[Ints] | None:
 
 
 def matching(wanted: Sequence[Ints], keys: Sequence[Ints]) -> tuple[Ints, Ints, Ints]:
-    """For each row of the columns `wanted` the rows of `keys` that are equal to it: `order[start:stop]`."""
+    """For each row of the columns `wanted`, the equal rows of `keys`: `order[start:stop]`."""
     count = len(wanted[0])
     codes: Ints = np.zeros(count + len(keys[0]), np.int64)
     for column in zip(wanted, keys, strict=True):

@@ -1,4 +1,4 @@
-"""Predicates: the `p` of Figure 3, brought to two comparisons, a = 0 and a >= 0."""
+"""Predicates: the `p` of Figure 3, reduced to two comparisons, a = 0 and a >= 0."""
 
 from __future__ import annotations
 
@@ -145,9 +145,10 @@ def disjunction(parts: Iterable[Predicate]) -> Predicate:
 
 
 def negation(p: Predicate) -> Predicate | None:
-    """not p; None where p has a relation or an `exists` in it, whose negations are no predicates.
+    """not p; None if p has a relation or an `exists` in it, whose negations are no predicates.
 
-    Of an element of an index array below 2 it is said what the element is, so that conditions on values stay literals.
+    The negation for an element of an index array below 2 equates it with the other value, so that conditions on values
+    stay literals.
     """
     match p:
         case Equal(Affine(((Lookup(array=array), 1),), value)) if array.size is constant(2) and value in (0, -1):
@@ -174,13 +175,13 @@ def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
 def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     """exists i:n, j:m, ... . p
 
-    Bound indices are named by how deep they are, so that predicates that differ only in which object is bound are one.
+    Bound indices are replaced by canonical ones for their depth, so that alpha-equivalent predicates are one object.
     """
     for index, size in reversed(tuple(binders)):
         if p is not FALSE:
             depth = _depth(p)
             bound = bound_in_predicate(index.name, depth)
-            # part of a quantifier's body may stand here alone, with that quantifier's index free in it
+            # this may be a part of a quantifier's body, with that quantifier's index free in it
             while bound is not index and bound in free_atoms(p):
                 depth += 1
                 bound = bound_in_predicate(index.name, depth)
@@ -191,7 +192,7 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
 @cached
 @shared
 def bound_in_predicate(name: str, depth: int) -> Index:
-    """The index of this name that quantifiers bind in which others are nested so deep."""
+    """The index of this name bound by quantifiers with others nested in them to this depth."""
     return canonical(name, depth)
 
 
@@ -210,7 +211,7 @@ def _depth(p: Predicate) -> int:
 
 
 def mapped(p: Predicate, change: Callable[[Affine], Affine]) -> Predicate:
-    """`p`, whose comparisons and relations are of what `change` makes of theirs; bound indices stay what they are."""
+    """`p` with `change` applied to the affine expressions in its comparisons and relations, not to bound indices."""
     return run(_mapped(p, change))
 
 
@@ -277,7 +278,7 @@ def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
                 if isinstance(body, _Nested)
                 else _in_comparison(body, inner)
             )
-            if bound is bound_in_predicate(index.name, _depth(new_body)):  # as most are, and need no other name
+            if bound is bound_in_predicate(index.name, _depth(new_body)):  # as most are, so no renaming is needed
                 return FALSE if new_body is FALSE else Exists(bound, size.substitute(values), new_body)
             return exists([(bound, size.substitute(values))], new_body)
 
@@ -303,7 +304,7 @@ def free_atoms(p: Predicate) -> frozenset[Atom]:
 
 
 def related(p: Predicate) -> Iterator[Related]:
-    """The parts of `p` that ask a data relation."""
+    """The parts of `p` that are data relations at places."""
     stack: list[Predicate] = [p]
     while stack:
         match stack.pop():
@@ -329,7 +330,7 @@ def lookups(p: Predicate) -> tuple[Lookup, ...]:
 
 
 def affines(p: Predicate) -> Iterator[Affine]:
-    """What the comparisons and relations of `p` are of, in order."""
+    """The affine expressions in the comparisons and relations of `p`, in order."""
     stack: list[Predicate] = [p]
     while stack:
         match stack.pop():

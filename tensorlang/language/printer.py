@@ -1,8 +1,8 @@
 """The printer of programs in every notation: parentheses, names and line breaks.
 
-Parentheses are the fewest that keep the program: each expression is printed for a place where it must bind at
-least so tightly (`level`), with `follow` saying what comes after it there; for `let`, `gen` and `sum` reach as far
-right as they can, and a bracket has the whole rest of a product as its body.
+Parentheses are the fewest that preserve the program: each expression is printed for a place where it must bind at least
+as tightly as `level`, and `follow` describes what comes after it. This matters since `let`, `gen` and `sum` extend as
+far right as they can, and a bracket has the whole rest of a product as its body.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
 
 
 class Printer(ConditionPrinter):
-    """Prints in one notation; what has been printed, or is `given`, keeps its name in what is printed later."""
+    """Prints in one notation; names that were printed, or are `given`, stay the same in later output."""
 
     def __init__(self, notation: Notation, given: Mapping[Named, str] | None = None) -> None:
         super().__init__(notation, given)
@@ -224,7 +224,7 @@ class Printer(ConditionPrinter):
         return rigid(*(arguments[piece] if isinstance(piece, int) else piece for piece in template.pieces))
 
     def _binder(self, e: Gen | Sum | Extremum | Choice) -> Deep[Doc]:
-        """A binder and those of the same kind directly under it; one with a condition stands alone."""
+        """A binder together with those of the same kind directly under it; one with a condition is printed alone."""
         word = _word(e)
         binders: list[tuple[str, str]] = []
         bound: list[Restorable] = []
@@ -323,19 +323,19 @@ def _word(e: Gen | Sum | Extremum | Choice) -> str:
 
 
 def _tolerates(e: Expr) -> int:
-    """What may follow `e` without parentheses: a bracket would take in the rest of a product, a let anything."""
+    """What may follow `e` without parentheses: a bracket would absorb the rest of a product, a let anything."""
     if isinstance(e, Let | Gen | Sum | Extremum | Choice | Compared | Recur):
         return _END
     return _SUM_GOES_ON if isinstance(e, Bracket) else _PRODUCT_GOES_ON
 
 
 def _is_negation(e: Mul) -> bool:
-    """Whether `e` is -1 * e' and is not rather read as -1 / e'."""
+    """Whether `e` is -1 * e', unless it is better read as -1 / e'."""
     return isinstance(e.left, Const) and e.left.value == -1 and _divisor(e) is None
 
 
 def _divisor(e: Mul) -> Expr | None:
-    """b where `e` is a / b, unless that would read as the quotient of two literals, which is a constant."""
+    """b if `e` is a / b, unless that would be read as the quotient of two literals, which is a constant; else None."""
     if not (isinstance(e.right, Call) and e.right.function is function("recip")):
         return None
     divisor = e.right.arguments[0]

@@ -1,4 +1,4 @@
-"""Expressions built anew: other ones in the place of variables or of atoms, or directly under a node."""
+"""Rebuilding expressions, with replacements for variables, for atoms, or for the direct parts of a node."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def rewrite(
     made: Callable[[Expr, Expr], Expr] = lambda _, new: new,
     memo: dict[Expr, Expr] | None = None,
 ) -> Expr:
-    """`e` built anew from its parts up, each expression in it once.
+    """`e` rebuilt bottom-up, each expression in it once.
 
-    What `given` has for an expression takes its place; what is in that is not looked at. Of any other, which is `old`,
-    `new` has the new parts, and `made(old, new)` takes its place. Calls with the same functions may share a `memo`.
+    If `given` returns a replacement for an expression, that is used as it is. Any other expression `old` is rebuilt
+    from its new parts as `new`, and replaced by `made(old, new)`. Calls with the same functions may share a `memo`.
     """
     memo = {} if memo is None else memo
     before = len(memo)
@@ -107,7 +107,7 @@ def with_atoms(e: Expr, values: Mapping[Atom, Affine]) -> Expr:
 
 
 def without_places(e: Expr) -> Expr:
-    """`e` without the places where its accesses were written, so that the same is the same wherever it is written."""
+    """`e` without the places where its accesses were written, so that equal expressions are identical."""
     return rewrite(e, lambda _: None, lambda _, new: Access(new.body, new.at, None) if isinstance(new, Access) else new)
 
 

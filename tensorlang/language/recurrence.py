@@ -1,4 +1,4 @@
-"""Recurrences of several states, and backwards ones, by those of one state that go forwards.
+"""Recurrences of several states, and backward ones, in terms of forward recurrences of one state.
 
 word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
 fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
@@ -38,10 +38,10 @@ from tensorlang.language.types import Array, Pair, R, Type
 def recurrence(
     word: str, index: Index, size: Affine, states: Sequence[Var], inits: Sequence[Expr], step: Expr, backwards: bool
 ) -> Expr:
-    """word index:size with these states . step, from the last step to the first if it goes `backwards`.
+    """word index:size with these states . step, from the last step to the first if `backwards`.
 
-    Several states are the parts of pairs that are nested to the right; so is the value. Raises `TypeMismatch` for a
-    step whose value has not the type of the states.
+    Several states, and the value for them, are pairs nested to the right. Raises `TypeMismatch` for a step whose value
+    does not have the type of the states.
     """
     if len(states) == 1:
         (state,), (init,) = states, inits
@@ -51,7 +51,7 @@ def recurrence(
         step = under(zip(states, parted(state, len(states)), strict=True), step)
     if not backwards:
         return Recur(word, index, size, state, init, step)
-    # what a condition compares is not in `step` yet, so nothing can be substituted
+    # the values compared in a condition are not in `step` yet, so nothing can be substituted
     _turned.add(index)
     turn = Index(index.name)
     e = Recur(word, turn, size, state, init, access(Gen(index, size, step), size - 1 - atom_affine(turn)))
@@ -63,9 +63,9 @@ def recurrence(
 
 
 def kept_where(states: Sequence[Var], p: Predicate, q: Predicate, step: Expr) -> Expr:
-    """The `states` as they are where `p` holds, and `step`, which gives the next ones, where `q`, its opposite, does.
+    """The `states` unchanged where `p` holds, and the next ones from `step` where its opposite `q` holds.
 
-    What is not taken is not evaluated.
+    Only the alternative that is taken is evaluated.
     """
     if len(states) == 1 and states[0].type is R:
         return Add(bracket(p, states[0]), bracket(q, step), 1)
@@ -98,11 +98,11 @@ def _kept(p: Predicate, q: Predicate, old: Expr, new: Expr) -> Expr:
 
 
 WHOLE = "tl.normalize makes all passes together, and in the steps of recurrences, too"
-"""What to do where a single pass of the normal form meets a recurrence."""
+"""The hint if a single pass of the normal form meets a recurrence."""
 
 
 def whole_word(e: Recur | Apply) -> str:
-    """What it is called that a single pass can't see through."""
+    """The name, in messages, of a construct that a single pass can't handle."""
     return f"a {e.word}" if isinstance(e, Recur) else f"a call of {e.routine.name}"
 
 
@@ -111,7 +111,7 @@ _turned: WeakSet[Index] = WeakSet()
 
 
 def straight(e: Expr) -> Expr:
-    """`e`, a whole program, whose backward recurrences read their steps at the time that it is there."""
+    """`e`, a whole program, with accesses to the turned arrays of backward recurrences reduced."""
 
     def made(_: Expr, new: Expr) -> Expr:
         if isinstance(new, Access) and isinstance(new.body, Gen) and new.body.index in _turned:

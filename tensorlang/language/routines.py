@@ -20,7 +20,7 @@ _rules: WeakKeyDictionary[Routine, Function] = WeakKeyDictionary()
 
 
 def add(made: Routine) -> Routine:
-    """`made`, known by its name from now on; generated code finds it by a name that only it has."""
+    """Register `made` under its name; generated code finds it by a unique key."""
     key, k = made.name, 1
     while key in _by_key:
         k += 1
@@ -41,22 +41,22 @@ def names() -> list[str]:
 
 
 def by_key(key: str) -> Routine:
-    """The routine that generated code calls `key`."""
+    """The routine that is `key` in generated code."""
     return _by_key[key]
 
 
 def of_program(f: Function) -> Routine | None:
-    """The routine that `f` is since an adjoint of it has been declared."""
+    """The routine for `f`, if an adjoint of `f` has been declared."""
     return _of_programs.get(f)
 
 
 def make_routine(f: Function, made: Routine) -> None:
-    """Say that calls of `f` are calls of a routine."""
+    """Make calls of `f` calls of a routine."""
     _of_programs[f] = made
 
 
 def with_rule(f: Function) -> Function:
-    """`f`, as a call of the routine that it is, if its adjoint is declared."""
+    """`f`, as a call of its routine if its adjoint is declared."""
     made = of_program(f)
     if made is None:
         return f
@@ -64,7 +64,7 @@ def with_rule(f: Function) -> Function:
 
 
 def declare(made: Routine, rule: Function) -> None:
-    """Say what the adjoint of a routine is."""
+    """Declare the adjoint of a routine."""
     _rules[made] = rule
 
 

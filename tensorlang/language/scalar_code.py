@@ -1,4 +1,4 @@
-"""What is known of the code of scalar functions: what their loops cost, and which of them are computed at once."""
+"""Facts about the code of scalar functions: the cost of their loops, and which of them are computed at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class Loops:
-    """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
-    amount for each visit. `bounded` tells whether all loops have bounds. `count` gives the visits at numbers, the first
-    arguments of the function; `labels` say what they are called, `trips(f)` of a loop and `taken(f, k)` of a branch.
-    `programs` gives its program and that of its derivative as data for JSON."""
+    """The cost of a scalar function with data-dependent loops: `base`, and for each of its loops and branches, by
+    number, an amount for each visit. `bounded` tells whether all loops have bounds. `count` returns the visits at
+    numbers, the first arguments of the function; `labels` are their names, `trips(f)` for a loop and `taken(f, k)` for
+    a branch. `programs` returns the function's program and that of its derivative, as data for JSON."""
 
     arity: int
     base: int
@@ -26,9 +26,9 @@ class Loops:
 @dataclass(frozen=True)
 class Shared:
     """Programs (`tensorlang.scalars.code`) that compute several scalar functions of the same `arity` arguments at once:
-    `value` the first of them, written as a function `name`, `joint` all of them, written as `name`_with_derivatives,
-    which `stores` values of each trip of loops or not. A further argument says where their loops run: everywhere, if it
-    is not there. They may be written for what GPUs have."""
+    `value` computes the first, written as a function `name`, and `joint` all of them, written as
+    `name`_with_derivatives. `stores` tells whether `joint` stores values of each trip of loops. An optional further
+    argument says where their loops run, by default everywhere. They may be written for GPUs."""
 
     name: str
     arity: int

@@ -1,8 +1,8 @@
 """Programs as text that parses back to the same programs, and as Unicode in the paper's notation.
 
-Two things in the text are less free than they look. A subtraction is one operation, `-e` is -1 * e, and `-3` is a
-constant; so the product -1 * 3 is written `-(3)`. And `1/3` is a constant as well; so the product 1 * recip(3) is
-written out. A number that is no finite decimal is printed as such a quotient.
+Two forms in the text are fixed by the parser. A subtraction is one operation, `-e` is -1 * e, and `-3` is a constant;
+so the product -1 * 3 is written `-(3)`. And `1/3` is a constant as well; so the product 1 * recip(3) is written out. A
+number that is no finite decimal is printed as such a quotient.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _of_predicate(p: Predicate, limit: float = inf) -> Iterator[str]:
 
 
 def function_lines(f: Function, notation: Notation = TEXT, limit: float = inf) -> Iterator[str]:
-    """The lines of the definition of `f`, each made when it is asked for; dots stand for what is beyond `limit`."""
+    """The lines of the definition of `f`, each made on demand; dots stand for what is beyond `limit`."""
     return _lines(Printer(notation).function(f), limit)
 
 
@@ -54,7 +54,7 @@ def function_text(f: Function) -> str:
 
 
 def expr_text(e: Expr, given: Mapping[Named, str] | None = None) -> str:
-    """`e` in the text syntax; what is `given` is spelled so."""
+    """`e` in the text syntax, with the `given` spellings."""
     return "\n".join(_lines(Printer(TEXT, given).whole(e)))
 
 

@@ -1,7 +1,7 @@
 """More elementary functions: inverses, logarithms and exponentials near 0, roots, roundings, and their derivatives.
 
-Each costs the least that its derivative allows, which may cost three times as much. Where a function has no value its
-derivative has none either; roundings have the derivative 0, at their steps, too.
+Each costs the least that its derivative, which may cost three times as much, allows. Where a function has no value, its
+derivative has none either; roundings have the derivative 0, even at their steps.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _gamma(name: str, *order: int) -> Callable[[Any], Any]:
 
 
 def _register_gammas() -> None:
-    """lgamma and four derivatives, of which the last has none that is known, and nan says so."""
+    """Register lgamma and four derivatives; the derivative of the last is not known, and therefore nan."""
     orders = {3: "pentagamma", 2: "tetragamma", 1: "trigamma", 0: "digamma"}
     for k, name in orders.items():
         above = orders.get(k + 1)
@@ -174,7 +174,7 @@ def _register() -> None:
             Mul(number(-1), Mul(over_norm(xs[0], xs[1], xs[0]), t)),
         ],
     )
-    # the derivative by y at x = 0 is 0, as JAX has it
+    # the derivative with respect to y at x = 0 is 0, as in JAX
     register(
         "power",
         arity=2,

@@ -16,12 +16,12 @@ def parsed(f: ScalarFunction) -> ast.expr:
 
 
 def arguments(f: ScalarFunction) -> list[str]:
-    """What the arguments are called in `parsed`."""
+    """The names of the arguments in `parsed`."""
     return [f"a{k}" for k in range(f.arity)]
 
 
 def named(f: ScalarFunction) -> list[str]:
-    """The functions and constants that the source reads, with their modules: `jnp.log1p`."""
+    """The functions and constants in the source, with their modules: `jnp.log1p`."""
     found: dict[str, None] = {}
     stack: list[ast.AST] = [parsed(f)]
     while stack:
@@ -40,7 +40,7 @@ def operators(f: ScalarFunction) -> Iterator[type[ast.operator]]:
 
 
 def renamed(f: ScalarFunction, names: Mapping[str, str]) -> str:
-    """The source with other functions in the place of some."""
+    """The source with some functions replaced."""
     if names.keys().isdisjoint(named(f)):
         return f.source
     places = {name: f"{{{k}}}" for k, name in enumerate(arguments(f))}

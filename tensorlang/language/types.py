@@ -11,7 +11,7 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
 
 MOST_PARTS = 1 << 17
-"""A pair, whose parts may be pairs, has no more parts than this: each is a statement of its own sooner or later."""
+"""The most parts of a pair, whose parts may be pairs: each becomes a statement of its own sooner or later."""
 
 
 @interned
@@ -52,7 +52,7 @@ class Array(Shown):
     size: Affine
     element: Type
     parts: int = field(init=False)
-    """Those of its elements."""
+    """The number of parts of its elements."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _parts(self.element))

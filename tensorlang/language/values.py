@@ -1,4 +1,4 @@
-"""The values of an expression at many points at once, and what is known of them already."""
+"""The values of an expression at many points at once, and those that are known already."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Known:
     value: Value
 
     def extended(self, points: Points, value: Value) -> Known:
-        """With the values at more points."""
+        """The same with the values at more points."""
         if not self.points.count:
             return Known(points, value)
         both = tuple(Leaf(np.concatenate([a.read(), b.read()])) for a, b in zip(self.value, value, strict=True))
@@ -55,7 +55,7 @@ class Known:
 
 
 def find(wanted: Points, table: Points) -> Ints | None:
-    """The row of `table` in which each point is, -1 where in none; None if points can't be told apart."""
+    """The row of `table` that contains each point, or -1; None if points can't be distinguished."""
     if all(wanted.columns[k] is table.columns[k] for k in wanted.columns) and wanted.count == table.count:
         return np.arange(wanted.count)
     codes = codes_of(wanted, table)

@@ -1,1 +1,1 @@
-"""Measuring what XLA compiles, and the machine."""
+"""Measuring programs compiled by XLA, and the machine."""

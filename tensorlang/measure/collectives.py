@@ -29,13 +29,14 @@ Group = tuple[int, ...]
 
 
 def sent_by(text: str, devices: Mapping[str, int]) -> list[Sent]:
-    """The collectives in the text of a compiled program, which `Compiled.as_text()` of JAX gives, for a mesh with
-    these numbers of `devices` along its axes, in the order of the devices that it was compiled for.
+    """The collectives in the text of a compiled program, as returned by `Compiled.as_text()` of JAX, for a mesh with
+    these numbers of `devices` along its axes, in the order of the devices for which it was compiled.
 
-    A collective among devices that differ in no axes alone is along none. Raises `ValueError` if it is no such text.
+    The axes of a collective are empty if its groups don't differ in a proper set of axes. Raises `ValueError` if it is
+    no such text.
     """
     found = []
-    chains: set[str] = set()  # what runs beside others is written where it starts, goes on and ends
+    chains: set[str] = set()  # asynchronous ones are written where they start, continue and end
     for instructions in read_module(text).computations.values():
         for instruction in instructions.values():
             kind = _KINDS.get(instruction.opcode.removesuffix("-start"))
@@ -48,7 +49,7 @@ def sent_by(text: str, devices: Mapping[str, int]) -> list[Sent]:
 
 
 def _results(instruction: Instruction) -> tuple[Shape, ...]:
-    """What a device has been given; of one that only is started, its operands are in the result as well."""
+    """The arrays that a device receives; the result of a start instruction contains its operands as well."""
     shapes, operands = instruction.shapes, len(instruction.operands)
     if instruction.opcode.endswith("-start") and len(shapes) >= 2 * operands:
         return shapes[operands : 2 * operands]

@@ -1,6 +1,6 @@
-"""What a compiled program does, counted in XLA's optimised HLO.
+"""The work of a compiled program, counted in XLA's optimised HLO.
 
-XLA's own `cost_analysis` visits the body of a loop once, and knows nothing of what its back ends fuse; here every
+XLA's own `cost_analysis` visits the body of a loop once, and doesn't know what its back ends fuse; here every
 instruction that runs is counted, as often as it runs:
 
 - an addition, multiplication or other scalar operation on floating-point numbers is 1 for each element of its result;
@@ -11,7 +11,7 @@ instruction that runs is counted, as often as it runs:
 - a Fourier transform of n complex numbers is 5 n log2 n, of real ones half of that;
 - sorting n elements is n log2 n comparisons, listed apart;
 - comparing, selecting, converting, copying, and arithmetic with indices are free;
-- a loop is as many times its body as it takes turns; of several branches, the most expensive one is taken.
+- a loop is its body times the number of its trips; of several branches, the most expensive one counts.
 
 An instruction that XLA writes into several fusions is counted in each of them, for the elements that it reads there.
 """
@@ -63,18 +63,18 @@ _SPREADING = {"broadcast", "pad", "concatenate"}
 _PARTIAL = {"slice", "dynamic-slice", "gather"}
 _TRACED = np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct | float | int | bool
 _HLO_ONLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
-"""Options by which no time goes into machine code, which nobody runs."""
+"""Options that avoid spending time on machine code, which nobody runs."""
 _FREE_CALLS = {'"TopK"', '"AllocateBuffer"', '"SliceToDynamic"', '"PadToStatic"'}
 
 
 @dataclass(frozen=True)
 class Count:
-    """What one run does: operations; bytes that its instructions read and write; bytes of memory that it holds.
+    """The work of one run: operations, bytes that its instructions read and write, and bytes of memory that it holds.
 
-    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts, `copied` the numbers that
-    are copied as they are, as the state of a loop that a step both reads and writes. `traffic` is the memory that the
-    instructions outside of fusions read and write, caches left out of account. `temporaries`, `inputs` and `outputs`
-    are bytes of memory, the temporaries those held at once.
+    `arithmetic` and `transcendental` count scalar operations, `comparisons` those of sorts, and `copied` the numbers
+    that are copied unchanged, such as the state of a loop that a step both reads and writes. `traffic` is the memory
+    that instructions outside of fusions read and write, ignoring caches. `temporaries`, `inputs` and `outputs` are
+    bytes of memory, with the temporaries held at once.
     """
 
     arithmetic: int = 0
@@ -93,7 +93,7 @@ class Count:
 
 
 def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
-    """What `fn` does when it is compiled for these arguments, of which arrays may be given as `jax.ShapeDtypeStruct`s.
+    """The work of `fn` when it is compiled for these arguments; arrays may be given as `jax.ShapeDtypeStruct`s.
 
     Arguments that JAX can't trace, such as sparse matrices, are given to `fn` as they are. Raises `CountError` for a
     program with an instruction, or a loop, whose operations can't be told.
@@ -111,7 +111,7 @@ def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
 
 
 def count_compiled(compiled: jax.stages.Compiled) -> Count:
-    """What an ahead-of-time compiled program does: `jax.jit(fn).lower(...).compile()`. Raises `CountError`."""
+    """The work of an ahead-of-time compiled program: `jax.jit(fn).lower(...).compile()`. Raises `CountError`."""
     work = _Counter(read_module(compiled.as_text() or "")).entry()
     memory: Any = compiled.memory_analysis()
     return Count(
@@ -182,7 +182,7 @@ class _Counter:
         return self._found[name]
 
     def _fused(self, body: dict[str, Instruction]) -> _Work:
-        """The work of a fusion, in which only those elements are computed that are asked for."""
+        """The work of a fusion, in which only the elements that are read are computed."""
         asked = _asked(body)
         parts = [self._instruction(i, body).share(asked[i.name], i.elements) for i in body.values()]
         return reduce(_Work.__add__, parts, _NOTHING)
@@ -236,7 +236,7 @@ class _Counter:
                 return _elementwise(i)
 
     def _combined(self, i: Instruction, body: dict[str, Instruction], times: int) -> _Work:
-        """`times` applications of the function by which `i` combines elements, at least an operation for numbers."""
+        """`times` applications of the function with which `i` combines elements: at least one operation for numbers."""
         combine = _without_traffic(reduce(_Work.__add__, map(self._computation, self._combines(i)), _NOTHING))
         is_choice = i.opcode.startswith("reduce") and body[i.operands[0]].shapes[0].is_real and not combine.operations
         return (_Work(1) if is_choice else combine).times(times)
@@ -263,7 +263,7 @@ class _Counter:
         return _Work(traffic=i.bytes + sum(body[o].bytes for o in i.operands))
 
     def _fused_traffic(self, i: Instruction) -> int:
-        """What a fusion reads of its operands, in slices perhaps, and what it writes, in place perhaps."""
+        """The bytes that a fusion reads of its operands, perhaps only slices, and writes, perhaps in place."""
         inner = self._module.computations[i.called("calls")[0]]
         users: dict[str, list[Instruction]] = {}
         for user in inner.values():
@@ -282,9 +282,10 @@ class _Counter:
 
 
 def _asked(body: dict[str, Instruction]) -> dict[str, int]:
-    """How many elements of each instruction of a fusion are computed: none twice, and no more than are read.
+    """The number of elements of each instruction of a fusion that are computed: none twice, and no more than are read.
 
-    What has as many elements as its operand reads as many of it as are asked for, the same ones as others of its kind.
+    An instruction with as many elements as its operand reads the elements of that at the places of its own, and all
+    such instructions read the same ones.
     """
     read: dict[str, list[int]] = {name: [0, 0] for name in body}
     asked: dict[str, int] = {}
@@ -317,7 +318,7 @@ def _through_bitcasts(i: Instruction, users: dict[str, list[Instruction]]) -> li
 
 
 def _part_read(reader: Instruction, parameter: Instruction, inner: dict[str, Instruction]) -> int | None:
-    """Bytes that `reader` reads of `parameter`; None if all."""
+    """The bytes that `reader` reads of `parameter`; None if it reads all."""
     first = inner[reader.operands[0]]
     while first.opcode == "bitcast":
         first = inner[first.operands[0]]
@@ -329,7 +330,7 @@ def _part_read(reader: Instruction, parameter: Instruction, inner: dict[str, Ins
 
 
 def _points(i: Instruction, operand: Instruction) -> int:
-    """Pairs of a place of the result and an element in its window, without those in the padding, which none visits."""
+    """The number of pairs of a place of the result and an element in its window, not counting padding."""
     extents = i.window("size")
     ones = (1,) * len(extents)
     steps = i.window("stride") or ones

@@ -23,12 +23,12 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return prod(self.dims)
 
     @property
     def bytes(self) -> int:
-        """How much memory the elements take."""
+        """The memory that the elements take."""
         digits = re.search(r"\d+", self.dtype)
         bits = _BITS[self.dtype] if self.dtype in _BITS else int(digits[0]) if digits else 8
         return (self.elements * bits + 7) // 8
@@ -40,13 +40,13 @@ class Shape:
 
     @property
     def is_real(self) -> bool:
-        """Whether the elements are floating-point numbers, complex ones included: numbers, not indices or truths."""
+        """Whether the elements are floating-point numbers, including complex ones, not indices or truth values."""
         return self.dtype.startswith(("f", "bf", "c"))
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a computation: `name = shapes opcode(operands), attributes`; several shapes are a tuple's parts."""
+    """One line of a computation: `name = shapes opcode(operands), attributes`; several shapes are those of a tuple."""
 
     name: str
     opcode: str
@@ -86,7 +86,7 @@ class Instruction:
         return tuple(int(n) for n in found[1].split("x")) if found else ()
 
     def padding(self, d: int) -> int:
-        """How far a window reaches out in front of dimension `d`, as in `window={size=1x16 pad=0_0x15_0}`."""
+        """The padding in front of dimension `d`, as in `window={size=1x16 pad=0_0x15_0}`."""
         found = re.search(r"window=\{[^}]*\bpad=([\d_x\-]+)", self.attributes)
         return int(found[1].split("x")[d].split("_")[0]) if found else 0
 

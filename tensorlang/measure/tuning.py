@@ -1,6 +1,6 @@
-"""The cost table measured on this machine: rivals timed against each other, in turns, at sizes around where they meet.
+"""The cost table measured on this machine: rivals timed against each other, in turns, at sizes around their crossover.
 
-Thresholds that have no rivalry here keep what they are.
+Thresholds without a rivalry here keep their values.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _WAYS: Any = correlations
 _BLOCKS: Any = blocks
 _LOOPS: Any = loops
 _ROUNDS = 7
-_SHORTEST = 1e-3  # seconds that a timing takes at least, else it is repeated
+_SHORTEST = 1e-3  # the least seconds of a timing; shorter ones are repeated
 
 Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Rivalry:
-    """Two ways to compute the same for each of `points`: the first is the better one below the threshold.
+    """Two ways to compute the same, compared at `points`: the first is better below the threshold.
 
-    `make` gives the two, and the arrays to compute it from. The threshold is the last point of the first way if
-    `inclusive`, else the first point of the second.
+    `make` returns the two ways and their arguments. The threshold is the last point for the first way if `inclusive`,
+    else the first point for the second.
     """
 
     name: str
@@ -51,7 +51,7 @@ _LONG = 100_000
 
 
 def _line(way: Run, n: int) -> Run:
-    """A way as a function of x and w, for correlations along a line with n outputs."""
+    """A way of computing correlations along a line with n outputs, as a function of x and w."""
     return lambda x, w: way(x, w, [(1, 1, 0, n)])
 
 
@@ -149,14 +149,14 @@ RIVALRIES = (
     Rivalry("cut_rows", (32, 64, 128, 256), _cut_triangle),
     Rivalry("joint_sums", (2**10, 2**12, 2**14, 2**15, 2**17), _many_sums, inclusive=True),
 )
-"""What is measured; thresholds are named as in `costs.THRESHOLDS`."""
+"""The rivalries that are measured; thresholds are named as in `costs.THRESHOLDS`."""
 
 STEPS = sum(len(r.points) for r in RIVALRIES)
-"""How many times `measured` reports progress."""
+"""The number of times that `measured` reports progress."""
 
 
 def measured(progress: Callable[[], None]) -> dict[str, int]:
-    """The thresholds that there are rivalries for; `progress` is called after each of `STEPS` steps."""
+    """The thresholds with rivalries, measured; `progress` is called after each of `STEPS` steps."""
     return {r.name: threshold(r, list(_duels(r, progress))) for r in RIVALRIES}
 
 
@@ -167,9 +167,9 @@ def _duels(r: Rivalry, progress: Callable[[], None]) -> Iterator[tuple[float, fl
 
 
 def threshold(r: Rivalry, seconds: Sequence[tuple[float, float]]) -> int:
-    """The threshold at which the time of all points together is the shortest, as a product of factors.
+    """The threshold that minimises the product, over all points, of the time of the way that it chooses.
 
-    `seconds` are those of the two ways for each point.
+    `seconds` has the times of the two ways at each point.
     """
     gains = [log(first / second) for first, second in seconds]
     best = min(range(len(gains) + 1), key=lambda k: sum(gains[:k]) - sum(gains[k:]))
@@ -198,7 +198,7 @@ def _seconds(run: Run, arrays: tuple[jax.Array, ...], repeats: int) -> float:
 
 
 def report(table: dict[str, int]) -> str:
-    """What was measured, a line for each threshold."""
+    """The measured values, a line for each threshold."""
     lines = []
     for name, value in table.items():
         t = THRESHOLDS[name]

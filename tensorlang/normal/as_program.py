@@ -1,6 +1,6 @@
-"""Tensor SSA as programs of the core language: a statement's right-hand side as an expression, a let for each.
+"""Tensor SSA as programs of the core language: a let for each statement, with its right-hand side as an expression.
 
-Statements and programs are written as text in this way, too.
+Statements and programs are printed in this way, too.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _of_ssa(s: SSA, limit: float = inf) -> Iterable[str]:
 
 
 def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
-    """The right-hand side of `x` as an expression of the core language, the operands as `given`."""
+    """The right-hand side of `x` as an expression of the core language, with the `given` expressions for operands."""
     g = tuple(Index(i.name) for i in own_indices(x))
     here = tuple(map(atom_affine, g))
 
@@ -124,12 +124,12 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
 
 
 def _named_states(x: States) -> Var:
-    """A variable that stands for states where there is no recurrence around."""
+    """A variable that stands for states where the recurrence itself is not at hand."""
     return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
 
 
 def _call(x: Result, given: Mapping[Statement, Expr]) -> Expr:
-    """gen b. the part of r(X0[b], X1, ..) that is in the place of `x`; a variable where the operands are not given."""
+    """gen b. the part of r(X0[b], X1, ..) in the place of `x`; a variable if some operands are not given."""
     a = x.application
     if any(y not in given for y in a.operands):
         return Var(a.routine.name, array(x.shape, R))
@@ -152,7 +152,7 @@ def element(x: Integers, at: tuple[Affine, ...]) -> Expr:
 
 
 def right_side(x: Statement | Term) -> Expr:
-    """The right-hand side of `x` on its own, where operands that are no inputs are called X0, X1, ..."""
+    """The right-hand side of `x` on its own; operands that are no inputs are called X0, X1, ..."""
     if isinstance(x, Term):
         x = Addition((x,), x.operand.shape)
     given: dict[Statement, Expr] = {}
@@ -163,16 +163,16 @@ def right_side(x: Statement | Term) -> Expr:
 
 
 def opening(s: SSA, most: int) -> SSA:
-    """The first `most` statements of `s`, the last in the place of the outputs; `s` itself if it has no more."""
+    """The first `most` statements of `s`, with the last of them as the output; `s` itself if it has no more."""
     if len(s.statements) <= most:
         return s
     return replace(s, statements=s.statements[:most], outputs=s.statements[most - 1], results=None)
 
 
 def sum_of_terms(terms: Iterable[tuple[int, Predicate, Expr]]) -> Expr:
-    """The sum of sign * [p] * e, one term after the other, those of the same predicate under one bracket.
+    """The sum of sign * [p] * e over the terms, with those of the same predicate under one bracket.
 
-    By (4.24) it costs the points of all predicates less those of the union of the positive ones.
+    By (4.24) it costs the points of all predicates minus those of the union of the positive ones.
     """
     groups: dict[tuple[int, Predicate], Expr] = {}
     for sign, p, e in terms:

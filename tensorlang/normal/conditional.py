@@ -1,8 +1,8 @@
-"""where_ge(a, b, e) -> [a >= b] * e, where e may have no derivative elsewhere.
+"""where_ge(a, b, e) -> [a >= b] * e, for an e that may have no derivative where the condition does not hold.
 
-As a scalar function, where_ge gives the cotangent of e, which is 0 where the condition does not hold; but 0 times an
-infinite derivative is nan. Under a bracket nothing is there: no step of the adjoint is made at these points. It costs
-no more: the comparison costs what the function did, and e is evaluated only where it is taken.
+With the scalar function where_ge, the cotangent of e is 0 where the condition does not hold; but 0 times an infinite
+derivative is nan. Under a bracket, no step of the adjoint is executed at these points. It costs no more: the comparison
+costs as much as the function did, and e is evaluated only where it is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPARISONS = {"where_ge": "<=", "where_gt": "<"}
 
 
 def with_conditions(f: Function) -> Function:
-    """`f`, in which a value that is chosen and may be without a derivative stands under a condition."""
+    """`f` with chosen values that may be without a derivative put under conditions."""
     order = _parts_first(f.body)
     if not any(isinstance(e, Call) and e.function.name in _COMPARISONS for e in order):
         return f
@@ -44,7 +44,7 @@ def _parts_first(root: Expr) -> list[Expr]:
 
 
 def _partial(order: list[Expr]) -> set[Expr]:
-    """The expressions with a function in them whose derivative is not bounded, through variables, too."""
+    """The expressions that contain, directly or through variables, a function whose derivative is not bounded."""
     found: set[Expr] = set()
     values = {e.var: e.value for e in order if isinstance(e, Let)}
     states = {e.state for e in order if isinstance(e, Recur)}

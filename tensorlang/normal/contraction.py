@@ -1,7 +1,7 @@
-"""Contractions made short: what only moves elements is read through, products are summed where they are made, and
-the indices that equalities determine are not summed over.
+"""Contractions made short: views are read through, products are fused into their sums, and indices that equalities
+determine are not summed over.
 
-What becomes of a contraction's pattern is remembered, for it depends on no values.
+The results for a contraction's pattern are cached, since they depend on no values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def contraction(
 
 
 def contracted(x: Contraction, once: frozenset[Statement] = frozenset()) -> Statement:
-    """`x`, read through what can be read through; `once` holds the statements that nothing else reads."""
+    """`x`, with operands read through where possible; `once` holds the statements that nothing else reads."""
     pattern, factors = x.pattern, x.factors
     while True:
         pattern = settled(pattern)
@@ -64,14 +64,15 @@ def contracted(x: Contraction, once: frozenset[Statement] = frozenset()) -> Stat
 
 
 def read_through(x: Pattern, factors: Factors, k: int) -> tuple[Pattern, Factors]:
-    """The contraction with the factors of the k-th factor, a contraction too, in the place of that."""
+    """The contraction with its k-th factor, a contraction too, replaced by the factors of that."""
     inner = factors[k]
     assert isinstance(inner, Contraction)
     return _read_through(x, k, inner.pattern), (*factors[:k], *inner.factors, *factors[k + 1 :])
 
 
 def folded(x: Pattern, factors: Factors) -> tuple[Pattern, Factors]:
-    """The contraction with its constant factors as one number, the first factor; none if it is 1 beside others."""
+    """The contraction with its constant factors multiplied into one, which comes first; a 1 is left out unless
+    alone."""
     constants = tuple([k for k, y in enumerate(factors) if isinstance(y, Constant)])
     if not constants:
         return x, factors
@@ -83,12 +84,12 @@ def folded(x: Pattern, factors: Factors) -> tuple[Pattern, Factors]:
 
 
 def inner_solution(x: Contraction) -> Solution:
-    """What a contraction's own indices say of the indices that it sums over."""
+    """The equalities of a contraction solved for all indices except its own."""
     return solution(x.pattern)
 
 
 def only_moves(x: Statement) -> bool:
-    """Whether `x` reads at most one element of one factor for each of its own."""
+    """Whether `x` is a view: each of its elements is at most one element of its only factor."""
     return isinstance(x, Contraction) and len(x.factors) == 1 and is_determined(x.pattern)
 
 
@@ -105,7 +106,7 @@ def solution(x: Pattern) -> Solution:
 
 @cached
 def is_determined(x: Pattern) -> bool:
-    """Whether nothing is summed: for each element of the result there is one point at most."""
+    """Whether nothing is summed: each element of the result has at most one point."""
     return determines(x.pred, x.inner)
 
 
@@ -117,7 +118,7 @@ def reads_each_once(x: Pattern, k: int) -> bool:
 
 @cached
 def shadow(x: Pattern) -> Predicate:
-    """Where there is a point, given `x`'s own indices."""
+    """The projection of the predicate to `x`'s own indices."""
     return project(x.inner, x.pred, x.outer)
 
 
@@ -140,7 +141,7 @@ def settled(x: Pattern) -> Pattern:
 
 
 def _text(p: Predicate) -> str:
-    """An order of comparisons, which are the same statement's in any order."""
+    """The sort key of a comparison, so that statements don't depend on the order of their conditions."""
     return str(p.difference if isinstance(p, Equal) else p.value) if isinstance(p, Equal | NonNegative) else ""
 
 
@@ -155,9 +156,9 @@ def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Stat
 
 @cached
 def is_looked_up(x: Pattern, k: int, arrays: frozenset[IndexArray] | None = None) -> bool:
-    """Whether the k-th factor is read at an element of an index array, or of one of `arrays`.
+    """Whether the k-th factor is read at an element of an index array, one of `arrays` if these are given.
 
-    What is read there stays what it is, so that the greatest value of a statement is an element of that statement.
+    Such a factor is left unchanged, so that the greatest value of a statement is an element of that statement.
     """
     zeros = [a for a in equalities(x.pred) if any(arrays is None or read.array in arrays for read in a.lookups)]
     return any(a.coefficient(i) for a in zeros for i in x.places[k])
@@ -165,13 +166,13 @@ def is_looked_up(x: Pattern, k: int, arrays: frozenset[IndexArray] | None = None
 
 @cached
 def _sums_each_once(x: Pattern) -> bool:
-    """Whether `x` sums each element of its factors at most once, and does not just move them."""
+    """Whether `x` sums, reading each element of its factors at most once."""
     return not is_determined(x) and determines(x.pred, (*x.own, *x.loops))
 
 
 @cached
 def _read_through(x: Pattern, k: int, inner: Pattern) -> Pattern:
-    """`x` with what `inner` says of its factors in the place of the k-th factor, which is then summed over."""
+    """`x` with its k-th factor replaced by the factors of `inner`; the indices of the k-th factor are summed over."""
     factors = (*x.factors[:k], *inner.factors, *x.factors[k + 1 :])
     made = Pattern(TRUE, factors, (*x.summed, *x.factors[k], *inner.summed), x.shape)
     start, end = len(x.summed), len(x.summed) + len(x.factors[k])
@@ -186,7 +187,8 @@ def _read_through(x: Pattern, k: int, inner: Pattern) -> Pattern:
 
 @cached
 def _without(x: Pattern, constants: tuple[int, ...], number: bool) -> Pattern:
-    """`x` without these factors, whose indices are summed over, and with a number before the others if wanted."""
+    """`x` without the factors `constants`, whose indices are summed over, and with `number` a number as first
+    factor."""
     kept = [k for k in range(len(x.factors)) if k not in constants]
     factors = tuple(x.factors[k] for k in kept)
     sizes = [size for k in constants for size in x.factors[k]]
@@ -202,7 +204,7 @@ def _without(x: Pattern, constants: tuple[int, ...], number: bool) -> Pattern:
 
 @cached
 def _is_copy(x: Pattern) -> bool:
-    """Whether `x` has one factor and each element is that of the factor at the same place."""
+    """Whether `x` has one factor and each of its elements is the factor's element at the same place."""
     found = solution(x)
     if found.free or found.rest is not TRUE:
         return False

@@ -9,9 +9,9 @@
     5.18  let x = (a, b) in e  ->  let x0 = a in let x1 = b in [x := (x0, x1)] e
 
 Read from the outside: a projection moves inwards (5.12, 5.14, 5.16) until it meets a pair (5.11) or an input. So
-one function, `_part`, gives the part of an expression that a path of projections leads to; a value of pair type
-is the tuple of its parts (5.13, 5.15, 5.17), and a let of one is a let of each (5.18). An input or output of
-type [n](T0, T1) becomes a pair of arrays, which is how its value is held anyway.
+one function, `_part`, returns the part of an expression that a path of projections leads to; a value of pair type
+is the tuple of its parts (5.13, 5.15, 5.17), and a let of such a value becomes one let for each part (5.18). An input
+or output of type [n](T0, T1) becomes a pair of arrays, which is how its value is held anyway.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The grammars of the normal forms, one after each pass, as predicates that say why not.
+"""The grammars of the normal forms, one for the result of each pass, as predicates that give a reason.
 
-Each function gives None for a program in the form, else a sentence that names the first part that is not.
+Each function returns None for a program in the form, else a sentence that names the first part that is not.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _is_sum_of_terms(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
 
 
 def _reads_at(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
-    """Whether `e` is X[g], or the number that an index expression is, which is read like an input."""
+    """Whether `e` is X[g], or an index expression as a number, which is read like an input."""
     if isinstance(e, Integer):
         return True
     at = []
@@ -198,7 +198,7 @@ def _reads_at(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
 
 
 def _is_plain_access(e: Expr, inputs: set[Var]) -> bool:
-    """Whether `e` is X[i0, ..] at distinct indices alone, or the number that an index expression is."""
+    """Whether `e` is X[i0, ..] at plain, distinct indices, or an index expression as a number."""
     if isinstance(e, Integer):
         return True
     seen = set()

@@ -9,12 +9,13 @@
     5.R3              gen i:n. fold t with s = e0 . e1  ->  let r = fold t with s' = gen i:n. e0 .
                                                             gen i:n. [s := s'[i]] e1 in gen i:n. r[i]
 
-A let moves outside all that surrounds it in one go: the binders and brackets around it are the scope that
-its value is wrapped in, and its variable is replaced by an access at the binders' indices. An index array is
-looked up at the binders' indices first in the same way, and the body of an extremum or choice is surrounded by
-its binder and its condition.
+A let moves outside of everything around it in one go: the binders and brackets around it are the scope in which its
+value is wrapped, and its variable is replaced by an access at the binders' indices. Likewise, an index array bound by a
+let is looked up at the binders' indices first, and the body of an extremum or choice has the binder and the condition
+of that around it.
 
-Before that, what a scalar function chooses is put under a bracket where it may be without a derivative (`conditional`).
+Before that, values chosen by a scalar function are put under a bracket if they may be without a derivative
+(`conditional`).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from tensorlang.sets.solve import simplify_in
 
 @dataclass(eq=False)
 class _Scope:
-    """What surrounds an expression: a binder or a bracket within a further scope."""
+    """The surroundings of an expression: a binder or a bracket within a further scope."""
 
     parent: _Scope | None = None
     around: tuple[Index, Affine] | Predicate | None = None
@@ -73,7 +74,7 @@ class _Scope:
     arrays: dict[Atom, Affine] = field(default_factory=dict)
 
     def wrap(self, e: Expr) -> tuple[Expr, tuple[Index, ...]]:
-        """`e` inside of all that surrounds it, and the indices to access it at."""
+        """`e` within all binders and brackets of the scope, and the indices at which to access it."""
         indices: list[Index] = []
         scope: _Scope | None = self
         while scope is not None:
@@ -95,7 +96,7 @@ class _Scope:
         return x
 
     def looked_up(self, used: Iterable[Lookup]) -> dict[Atom, Affine]:
-        """What the arrays of `used` that lets have bound are now."""
+        """The replacements of those arrays in `used` that lets have bound."""
         found: dict[Atom, Affine] = {}
         for array in {Lookup(lookup.array, ()) for lookup in used}:
             scope: _Scope | None = self
@@ -176,7 +177,7 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
             return (yield from call(_application(e, scope, lifted)))
         case Let(x, e0, e1):
             if scope.bound.get(x, e0) is not e0:
-                scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
+                scope = _Scope(scope)  # another let of the same variable: results for the first are not valid for it
             value, indices = scope.wrap((yield from call(_lift(e0, scope, lifted))))
             scope.bound[x] = e0
             places = tuple(map(atom_affine, indices))
@@ -192,7 +193,7 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
 
 
 def _application(e: Apply, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
-    """5.A: the values for all indices of what surrounds `e` that it depends on, as the value of a let."""
+    """5.A: the values of `e` for all surrounding indices that it depends on, as the value of a let."""
     arguments: list[Expr] = []
     for argument in e.arguments:
         arguments.append((yield from call(_lift(argument, scope, lifted))))
@@ -220,9 +221,9 @@ def _application(e: Apply, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
 
 
 def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
-    """5.R3: the states for all indices of what surrounds `e`, as the value of a let; lets in a step stay there.
+    """5.R3: the states for all surrounding indices, as the value of a let; lets in a step stay there.
 
-    Without a bracket around it, these are the indices that `e` depends on.
+    If no bracket surrounds `e`, these are only the indices that it depends on.
     """
     init = yield from call(_lift(e.init, scope, lifted))
     free = free_names(Gen(e.index, e.size, e.step))

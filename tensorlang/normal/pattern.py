@@ -1,6 +1,6 @@
-"""What a contraction says of its indices: all of it but the values of its factors.
+"""Patterns: all of a contraction except its factors, of which only the shapes matter.
 
-Programs have many contractions and few patterns, so what is asked of a pattern is worked out once.
+Programs have many contractions and few patterns, so results for a pattern are computed once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Shape = tuple[Affine, ...]
 @cache
 @shared
 def axis(k: int) -> Index:
-    """The canonical index in place k."""
+    """The k-th canonical index."""
     return canonical(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
 
 
@@ -29,12 +29,12 @@ def axes(start: int, count: int) -> tuple[Index, ...]:
 
 
 def renamed(p: Predicate, old: tuple[Index, ...], new: tuple[Index, ...]) -> Predicate:
-    """`p` with the indices `new` in the places of `old`."""
+    """`p` with the indices `old` replaced by `new`."""
     return substitute(p, {i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
 
 
 def renamed_affine(a: Affine, old: tuple[Index, ...], new: tuple[Index, ...]) -> Affine:
-    """`a` with the indices `new` in the places of `old`."""
+    """`a` with the indices `old` replaced by `new`."""
     return a.substitute({i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
 
 

@@ -8,7 +8,7 @@
     5.22   ([p]*e)[a]       ->  [p] * e[a]               5.24   [p0]*[p1]*e      ->  [p0 and p1] * e
     5.24'  sum i. [p] * sum j. [q] * e  ->  sum i, j. [p and q] * e
 
-One function, `_at`, gives the element of an array expression at given places; each right-hand side is then the
+One function, `_at`, returns the element of an array expression at given places; each right-hand side then becomes the
 gen of its element at fresh indices.
 """
 
@@ -71,7 +71,7 @@ def push_out_gen(f: Function) -> Function:
 
 
 class _Env(dict[Atom, Affine]):
-    """What each index stands for; compared by identity, so that it can be part of a memo's key."""
+    """The values of indices; compared by identity, so that it can be part of a memo's key."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -110,7 +110,7 @@ def _index_names(e: Expr, rank: int) -> list[str]:
 
 
 def _at(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Expr]:
-    """The element of `e`, in which `env` says what the indices stand for, at `at`."""
+    """The element of `e` at `at`, with the values that `env` has for the indices."""
     key = (e, env, at)
     if key not in done:
         done[key] = yield from call(_element(e, env, at, done))

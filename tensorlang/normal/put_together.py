@@ -3,7 +3,7 @@
     H = States(Loop(n, Step, S(e0), frees))    ->    let h = fold t:n with s = e0 . e1 in ..
     Y = Result(Application(r, b, S(gen b. e0), ..))    ->    let y = gen b. r(e0, ..) in ..
 
-A recurrence of which more is read than one word says is a trace.
+A recurrence that is read by more than one word (fold, scan, ..) becomes a trace.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tensorlang.normal.ssa import (
 
 
 def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> Function:
-    """`g`, a program that `d.s` has become, with the recurrences again; `program` makes programs of their steps.
+    """`g`, a transformed `d.s`, with the recurrences of `d` put back; `program` turns their steps into programs.
 
-    A recurrence of which more is read than one word says is a trace.
+    A recurrence that is read by more than one word becomes a trace.
     """
     if not d.loops:
         return g
@@ -92,7 +92,7 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
 def _recur(
     loop: Loop, word: str, read: Sequence[Expr], program: Callable[[SSA], Function]
 ) -> tuple[Recur, list[tuple[Var, Expr]]]:
-    """The recurrence, and what is to be named before it."""
+    """The recurrence, and the lets that it needs before it."""
     step = loop.step
     count = len(loop.inits)
     init = paired(read[:count])
@@ -112,7 +112,7 @@ def _recur(
 
 
 def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple[Var, Expr]]]:
-    """gen b. r(x0[b], x1, ..), and what is to be named before it."""
+    """gen b. r(x0[b], x1, ..), and the lets that it needs before it."""
     binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
     places = [atom_affine(index) for index, _ in binders]
     lets: list[tuple[Var, Expr]] = []
@@ -127,7 +127,7 @@ def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple
 
 
 def _result_of(x: Var, a: Application, place: int) -> Expr:
-    """The array in one `place` of what the application that `x` names gives."""
+    """The array in one `place` of the result of the application that `x` names."""
     binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
     path, _ = leaves(a.type)[place]
     if not path:
@@ -154,7 +154,8 @@ def _leaves(e: Expr, count: int) -> list[Expr]:
 
 
 def _states_of(x: Var, recur: Recur, place: int, word: str, count: int) -> Expr:
-    """The states in one `place` of the recurrence that `x` names, read as `word` says: a gen where there are many."""
+    """The states in one `place` of the recurrence that `x` names, read as `word` says; a gen unless `x` has them
+    alone."""
     if word == "fold":
         return parted(access(x, recur.size) if recur.word == "states" else x, count)[place]
     if recur.word == word and count == 1:
@@ -166,7 +167,7 @@ def _states_of(x: Var, recur: Recur, place: int, word: str, count: int) -> Expr:
 
 
 def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Expr:
-    """`e` with these values in place of variables, where an element of a gen is what the gen says it is."""
+    """`e` with variables replaced by these values, and accesses to gens that this creates reduced."""
 
     def made(old: Expr, new: Expr) -> Expr:
         if new is not old and isinstance(new, Access) and isinstance(new.body, Gen):
@@ -177,7 +178,7 @@ def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Exp
 
 
 def in_order(lets: Sequence[Binding]) -> list[Binding]:
-    """The bindings, each after those that it reads, and otherwise as they are."""
+    """The bindings, reordered so that each comes after those that it reads."""
     bound = {x for x, _ in lets}
     found: list[tuple[Var | IndexArray, Expr]] = []
     done: set[object] = set()

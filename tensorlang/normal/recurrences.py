@@ -1,7 +1,7 @@
-"""Recurrences in tensor SSA, out of the way of passes that know nothing of them.
+"""Recurrences in tensor SSA, separated for passes that don't know them.
 
-A program without its recurrences is one of further parameters, what they give, and of further outputs, what they read.
-Passes see that program: `apart` makes it and `Apart.joined` undoes it for SSA; `take_recurrences` comes from the core
+A program without its recurrences has their results as further parameters, and their operands as further outputs. Passes
+see that program: for SSA, `apart` makes it and `Apart.joined` undoes it; `take_recurrences` comes from the core
 language, and `put_together` goes back there. A step is a program, too: of the state before, of values that don't
 change, and of the time, an index that is given.
 """
@@ -51,13 +51,13 @@ Normal = Callable[[Function], SSA]
 
 @shared
 def canonical_variable(name: str, kind: Type, place: int, role: str) -> Var:
-    """The variable of a step in this place and role, the same one for steps of the same form."""
+    """The variable of a step in this place and role; steps of the same form share it."""
     return Var(name, kind)
 
 
 @shared
 def canonical_time(name: str, size: Affine, height: int) -> IndexArray:
-    """The time of a step of this height, the same one for steps of the same form."""
+    """The time of a step of this height; steps of the same form share it."""
     return IndexArray(name, (), size)
 
 
@@ -68,8 +68,8 @@ def depth(statements: Sequence[Statement]) -> int:
 
 
 def has_recurrences(f: Function) -> bool:
-    """Whether there is a recurrence in `f`, or a call of a routine: what passes set apart, since it is computed as a
-    whole."""
+    """Whether there is a recurrence or a call of a routine in `f`: these are computed as a whole, and set apart for
+    passes."""
     return f.census.has(Recur, Apply)
 
 
@@ -77,7 +77,7 @@ def has_recurrences(f: Function) -> bool:
 
 
 def step_ssa(step: Step) -> SSA:
-    """What a step computes, a program of its frees, its states, and then the time."""
+    """A step as a program of its frees, its states, and then the time."""
     listed: dict[Statement, None] = {}
     stack = list(reversed((*step.choices, *step.outputs)))
     while stack:
@@ -111,7 +111,8 @@ def made_step(
     outputs: Sequence[Statement],
     choices: Iterable[Statement],
 ) -> Step:
-    """The step that makes `outputs` of these variables, which stand for arrays and numbers, looking up `choices`."""
+    """The step that computes `outputs` from these variables, which stand for arrays and numbers, looking up
+    `choices`."""
     s = step_ssa(Step(tuple(own_states), tuple(frees), time, tuple(outputs), tuple(choices)))
     level = depth(s.statements)
     count = len(frees)
@@ -129,12 +130,12 @@ def made_step(
 
 
 def choices_of(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Those of the statements that define index arrays."""
+    """The statements that define index arrays."""
     return tuple(dict.fromkeys(x for x in statements if isinstance(x, Defining)))
 
 
 def with_outputs(step: Step, s: SSA) -> Step:
-    """`step` as `s`, a program of the same parameters, computes it."""
+    """`step` with the outputs of `s`, a program of the same parameters."""
     return Step(step.states, step.frees, step.time, tuple(output_list(s.outputs)), choices_of(s.statements))
 
 
@@ -142,19 +143,20 @@ def with_outputs(step: Step, s: SSA) -> Step:
 
 
 Maker = tuple[int, Callable[[Sequence[Statement]], Whole]]
-"""How many statements a recurrence or an application reads, and what it is, reading these."""
+"""The number of statements that a recurrence or an application reads, and a function that makes it from these."""
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """A program without its recurrences and applications, `s`: what these give, and what they read."""
+    """A program without its recurrences and applications: `s` has their results as parameters, and their operands as
+    outputs; `given` says which parameter is which result."""
 
     s: SSA
     loops: tuple[Whole, ...]
     given: Mapping[Input, tuple[int, int, str]]
 
     def joined(self, s: SSA, change: Callable[[Step], Step] = lambda step: step) -> SSA:
-        """`s`, which is what has become of the program, with the recurrences again, and their steps changed."""
+        """`s`, the transformed program, with the recurrences put back and their steps changed."""
         if not self.loops:
             return s
         outputs = s.outputs
@@ -211,9 +213,9 @@ def with_loops(
     makers: Sequence[Maker],
     given: Mapping[Input, tuple[int, int, str]],
 ) -> SSA:
-    """`s` with recurrences and applications: each of `makers` makes one of the next of the statements `read`, as many
-    as its number, and `given` says which inputs are the states of which, in which place, and whether they are its fold,
-    scan or prescan."""
+    """`s` with recurrences and applications: each of `makers` makes one from the next statements in `read`, as many as
+    its number says. For an input that stands for states, `given` has the number of the recurrence, the place of the
+    state, and whether it is the fold, scan or prescan."""
     every = output_list(read)
     parts: list[list[Statement]] = []
     for count, _ in makers:
@@ -256,8 +258,8 @@ def _right(read: Sequence[Statement]) -> Outputs:
 def merged(
     statements: Iterable[Statement], loops: Mapping[Loop, Loop], change: Mapping[Statement, Statement] = {}
 ) -> dict[Statement, Statement]:
-    """What becomes of statements when other recurrences, whose first states are theirs, are in the place of some, and
-    other statements, of the same shapes, in that of those to `change`."""
+    """The new statements when recurrences are replaced by `loops`, which start with the same states, and statements by
+    those of the same shapes in `change`."""
     new: dict[Statement, Statement] = {}
 
     def target(x: Statement) -> Statement:

@@ -19,7 +19,7 @@ from tensorlang.shown import Shown
 
 @dataclass(frozen=True, repr=False)
 class PassRule(Shown):
-    """A rule of a normalisation pass, and a program to which nothing but it applies."""
+    """A rule of a normalisation pass, and a program to which no other rule applies."""
 
     number: str
     name: str
@@ -30,7 +30,7 @@ class PassRule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """The theorem in proofs/ that it keeps the value and never raises the cost."""
+        """The theorem in proofs/ that it preserves the value and never raises the cost."""
         return (f"rule_{self.number.replace('.', '_')}",)
 
     def __str__(self) -> str:
@@ -219,4 +219,4 @@ PASS_RULES: tuple[PassRule, ...] = (
         "f(a: [n][m]R) = let x = gen i:n. sum j:n, k:m. [k = 0 and i = j] * a[j, k] in x",
     ),
 )  # fmt: skip
-"""The rules of Figures 7 to 12, mended as the paper's misprints demand."""
+"""The rules of Figures 7 to 12, with the paper's misprints corrected."""

@@ -15,11 +15,11 @@
 
 All accesses are at plain indices: every shift, stride and diagonal lives in p.
 
-A statement is known by its right-hand side: statements are interned, so equal ones are one (common
+A statement is identified by its right-hand side: statements are interned, so equal ones are one object (common
 subexpressions need no pass), and an operand is the statement itself. Indices are named by their place
 (`axis(0)`, `axis(1)`, ...): first g, then the axes of the factors in order, then s. An addition of n terms costs
-the points of all its predicates less those of the union of the positive ones: 4.24 for two positive terms, and
-for a difference the points of what is subtracted.
+the points of all its predicates minus those of the union of the positive ones: for two positive terms this is 4.24,
+and for a difference the points of the subtracted term.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Input(Defined):
 
 @interned
 class Integers(Input):
-    """gen g. real(value): what is read as an input is, though it is no parameter's."""
+    """gen g. real(value): read like an input, though no parameter has it."""
 
     value: Affine
 
@@ -75,10 +75,10 @@ def integers(value: Affine, shape: Shape) -> Integers:
 
 @interned
 class Step:
-    """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
+    """A step of a recurrence: it computes the next states from `states`, the values `frees`, and the `time`.
 
-    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define
-    the index arrays that it looks up.
+    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one object. `choices`
+    define the index arrays that it looks up.
     """
 
     states: tuple[Var, ...]
@@ -99,15 +99,15 @@ class Loop:
 
     @property
     def operands(self) -> tuple[Statement, ...]:
-        """What it reads."""
+        """The statements that it reads."""
         return (*self.inits, *self.frees)
 
 
 @interned
 class States(Input):
-    """The state in one `place` of a recurrence: after all steps, after each, before each or all, as `word` says.
+    """The state in one `place` of a recurrence: after all steps, after each, before each, or all of these, by `word`.
 
-    Passes read it as they read an input. What it depends on itself are the operands of the loop.
+    Passes treat it like an input. It depends on the operands of the loop.
     """
 
     loop: Loop
@@ -128,7 +128,8 @@ def states(loop: Loop, place: int, word: str) -> States:
 
 @interned
 class Application:
-    """gen b. routine(X0[b], X1, ..), `batch` being the sizes of b, and those operands `mapped` that are read at b."""
+    """gen b. routine(X0[b], X1, ..), where `batch` has the sizes of b, and `mapped` says which operands are read at
+    b."""
 
     routine: Routine
     batch: Shape
@@ -137,7 +138,7 @@ class Application:
 
     @property
     def type(self) -> Type:
-        """That of its value."""
+        """The type of its value."""
         count = len(self.batch)
         kinds = [
             array(x.shape[count:] if along else x.shape, R) for x, along in zip(self.operands, self.mapped, strict=True)
@@ -148,9 +149,9 @@ class Application:
 
 @interned
 class Result(Input):
-    """The array in one `place` of what an application gives.
+    """The array in one `place` of the result of an application.
 
-    Passes read it as they read an input. What it depends on itself are the operands of the application.
+    Passes treat it like an input. It depends on the operands of the application.
     """
 
     application: Application
@@ -161,13 +162,13 @@ _RESULT = Var("result", R)
 
 
 def result_of(application: Application, place: int) -> Result:
-    """The array in one `place` of what `application` gives."""
+    """The array in one `place` of the result of `application`."""
     _, kind = leaves(application.type)[place]
     return Result(_RESULT, (), type_shape(kind)[0], application, place)
 
 
 Whole = Loop | Application
-"""What is computed as a whole, and set apart from programs by passes that know nothing of it."""
+"""Computations as a whole, which are set apart for passes that don't know them."""
 
 
 def whole_of(x: Statement) -> Whole | None:
@@ -176,7 +177,7 @@ def whole_of(x: Statement) -> Whole | None:
 
 
 def part_of(whole: Whole, place: int, word: str) -> Statement:
-    """The states of a recurrence in one `place`, read as `word` says, or what an application gives there."""
+    """The states of a recurrence in one `place`, read as `word` says, or the result of an application there."""
     return states(whole, place, word) if isinstance(whole, Loop) else result_of(whole, place)
 
 
@@ -234,8 +235,8 @@ class Contraction(Defined):
 class Selection(Defined):
     """array = gen g. [guard] * argmax s where pred. operand[g, s] for sign 1, argmin for -1.
 
-    It has no value as other statements have one: they look elements of `array` up in their predicates, only where
-    `guard` holds. The array keeps its identity when the right-hand side is rewritten.
+    It has no value of its own: other statements look up elements of `array` in their predicates, only where `guard`
+    holds. The array keeps its identity when the right-hand side is rewritten.
     """
 
     array: IndexArray
@@ -254,7 +255,7 @@ class Selection(Defined):
 class Comparison(Defined):
     """array = gen g. [guard] * (left[g] op right[g]).
 
-    It is known through `array`, as a selection is, and its array keeps its identity in the same way.
+    Like a selection, it is read through `array`, which keeps its identity when the right-hand side is rewritten.
     """
 
     array: IndexArray
@@ -280,9 +281,9 @@ _selected: Alive[tuple[int, Predicate, Predicate, Statement], IndexArray] = Aliv
 
 
 def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, name: str = "k") -> Selection:
-    """gen g. [guard] * argmax s where pred. operand[g, s], whose array is the same whenever it is made.
+    """gen g. [guard] * argmax s where pred. operand[g, s]; equal calls return the same array.
 
-    `guard` is over the indices of `operand` but the last, and `pred` over all of them. An array that is made for the
+    `guard` is over the indices of `operand` except the last, and `pred` over all of them. An array that is made for the
     first time is called `name`.
     """
     content = (sign, guard, pred, operand)
@@ -294,7 +295,7 @@ def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, 
 
 
 def comparison(op: str, guard: Predicate, left: Statement, right: Statement, name: str = "c") -> Comparison:
-    """gen g. [guard] * (left[g] op right[g]), whose array is the same whenever it is made, and then called `name`.
+    """gen g. [guard] * (left[g] op right[g]); equal calls return the same array, called `name` the first time.
 
     `guard` is over the indices of `left` and `right`, which have one shape.
     """
@@ -343,14 +344,14 @@ def predicates(x: Statement) -> tuple[Predicate, ...]:
 
 
 def looked_up(x: Statement) -> list[IndexArray]:
-    """The index arrays of which `x` looks elements up."""
+    """The index arrays in which `x` looks up elements."""
     if isinstance(x, Integers):
         return [lookup.array for lookup in x.value.lookups]
     return [lookup.array for p in predicates(x) for lookup in lookups(p)]
 
 
 def selections(statements: Iterable[Statement]) -> dict[IndexArray, Defining]:
-    """The statements that define index arrays; of two that define the same, which say the same, the first."""
+    """The statements that define index arrays; the first if several define the same array, as these are equivalent."""
     found: dict[IndexArray, Defining] = {}
     for x in statements:
         if isinstance(x, Defining):
@@ -359,7 +360,7 @@ def selections(statements: Iterable[Statement]) -> dict[IndexArray, Defining]:
 
 
 def needs(x: Statement, defined: Mapping[IndexArray, Defining]) -> tuple[Statement, ...]:
-    """What comes before `x`: its operands, and those statements of `defined` whose arrays it looks up."""
+    """The statements that must come before `x`: its operands, and those in `defined` whose arrays it looks up."""
     if not defined:
         return operands(x)
     arrays = dict.fromkeys(looked_up(x))
@@ -367,7 +368,7 @@ def needs(x: Statement, defined: Mapping[IndexArray, Defining]) -> tuple[Stateme
 
 
 def is_given(x: Statement) -> bool:
-    """Whether `x` is no statement to be read, but an input, or what a recurrence gives."""
+    """Whether `x` is not computed by a statement, but an input or a state of a recurrence."""
     return isinstance(x, Input) and not isinstance(x, Result)
 
 
@@ -398,9 +399,9 @@ def inner_ranges(x: Contraction) -> dict[Index, Affine]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SSA(Shown):
-    """A program in tensor SSA: statements in an order in which each comes after what it reads, and the outputs.
+    """A program in tensor SSA: statements, each after those that it reads, and the outputs.
 
-    `names` has what the program's author called a statement.
+    `names` has the names that the program's author gave to statements.
     """
 
     name: str
@@ -431,7 +432,7 @@ def output_list(outputs: Outputs) -> list[Statement]:
 
 
 def live(s: SSA) -> SSA:
-    """`s` without the statements that no output depends on, in an order in which operands come first."""
+    """`s` without statements on which no output depends, ordered so that operands come first."""
     wanted = set(output_list(s.outputs))
     defined = selections(s.statements)
     kept: dict[Statement, None] = {}
@@ -449,7 +450,7 @@ def live(s: SSA) -> SSA:
 
 
 def _in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement, None]:
-    """The statements on which outputs depend, in an order that `s` needn't have."""
+    """The statements on which outputs depend, each after those that it needs; those of `s` may be in any order."""
     order: dict[Statement, None] = {}
     wanted: set[Statement] = set()
     stack = output_list(s.outputs)

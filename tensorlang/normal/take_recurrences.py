@@ -3,7 +3,7 @@
     let h = fold t:n with s = e0 . e1 in ..    ->    H = States(Loop(n, Step, S(e0), frees))
     let y = gen b. r(e0, ..) in ..             ->    Y = Result(Application(r, b, S(gen b. e0), ..))
 
-Its steps are programs of canonical variables, so those of the same form are one.
+The steps are programs of canonical variables, so steps of the same form are one object.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from tensorlang.normal.traces import without_traces
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """The recurrence, or the call of a routine, that the let of `var` names: what it reads, of a recurrence the first
-    states and then its `frees`."""
+    """The recurrence, or the call of a routine, bound by the let of `var`. `read` has its operands: for a recurrence
+    the first states and then the `frees`."""
 
     var: Var
     value: Expr
@@ -62,7 +62,7 @@ class Taken:
 
 
 def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
-    """The SSA of `f`, whose lets are outermost. `normal` makes SSA of steps, and `flat` of what has no recurrences."""
+    """The SSA of `f`, whose lets are outermost. `normal` makes SSA of steps, `flat` of programs without recurrences."""
     lets, body = bindings(f.body)
     taken = [_taken(x, e, lets) for x, e in lets if _is_whole(e) and isinstance(x, Var)]
     read = [e for t in taken for e in t.read]
@@ -84,7 +84,7 @@ def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
 
 
 def _is_whole(e: Expr) -> bool:
-    """Whether a let binds a recurrence, or calls of a routine at all indices of gens."""
+    """Whether `e`, the value of a let, is a recurrence or a call of a routine, perhaps within gens."""
     while isinstance(e, Gen):
         e = e.body
     return isinstance(e, Recur | Apply)
@@ -138,7 +138,7 @@ def _maker(taken: Taken, normal: Normal) -> Maker:
 
 
 def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
-    """The step of `e` as SSA, of canonical variables: one for each part of the state, and of each of `frees`."""
+    """The step of `e` as SSA over canonical variables: one for each part of the state and of each of `frees`."""
     level = height(e.step)
     time = canonical_time(e.index.name, e.size, level)
     held: dict[Var, list[Var]] = {}
@@ -162,7 +162,7 @@ def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
 
 
 def _gathered(kind: Type, parts: Sequence[Var]) -> Expr:
-    """The value of type `kind` whose arrays and numbers, pairs being outermost, are these."""
+    """The value of type `kind` whose arrays and numbers, in a form with pairs outermost, are `parts`."""
     left = iter(parts)
 
     def build(kind: Type, at: tuple[Affine, ...]) -> Expr:

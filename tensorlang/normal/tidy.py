@@ -4,9 +4,9 @@ A contraction is *index-only* if it has one factor and reads at most one element
 shift, stride, diagonal, broadcast, transposition: cost 0). Then
 
 - a contraction of an index-only statement reads through it;
-- a sum of a product that nothing else reads, each element once, is one contraction of both factors;
-- what only renames, adds nothing, or multiplies by one is what it renames, adds to, or multiplies; zeros vanish;
-- what no output depends on goes.
+- a sum of a product that nothing else reads, and that reads each element once, is one contraction of both factors;
+- a statement that only renames, adds nothing, or multiplies by one is replaced by its operand; zeros vanish;
+- a statement on which no output depends is removed.
 
 None of these can raise the cost: points are neither added nor duplicated.
 """
@@ -63,7 +63,7 @@ _MOST_COMPARED = 16
 
 
 def tidy(s: SSA) -> SSA:
-    """`s` with index-only statements read through, products fused into their sums, and nothing idle."""
+    """`s` with index-only statements read through, products fused into their sums, and idle statements removed."""
     s = live(s)
     uses = Counter(y for x in s.statements for y in operands(x))
     uses.update(output_list(s.outputs))
@@ -75,8 +75,8 @@ def tidy(s: SSA) -> SSA:
 
 
 def renewed(s: SSA, new: Mapping[Statement, Statement]) -> SSA:
-    """`s` with those of `new` in the places of its statements, and nothing idle; `s` itself where they are the same.
-    Of statements that have become one it has the name of the first, and inputs and constants have none."""
+    """`s` with its statements replaced by those in `new`, without idle ones; `s` itself if none of them changed.
+    Statements that have become one keep the name of the first; inputs and constants have none."""
     names: dict[Statement, str] = {}
     for x, name in s.names.items():
         if x in new and not isinstance(new[x], Input | Constant):
@@ -87,9 +87,10 @@ def renewed(s: SSA, new: Mapping[Statement, Statement]) -> SSA:
 
 
 def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
-    """`s` with other statements, of the same shapes, in the places of some.
+    """`s` with some statements replaced by others of the same shapes.
 
-    An index array that is selected from other values keeps its identity, so the result can't be joined with `s`.
+    An index array keeps its identity even if it is now selected from other values, so the result must not be merged
+    with `s`.
     """
     new: dict[Statement, Statement] = {}
     for x in s.statements:
@@ -99,7 +100,7 @@ def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
 
 
 def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement:
-    """`x` with others, of the same shapes, in the places of its operands."""
+    """`x` with its operands replaced by others of the same shapes."""
     if all([new[y] is y for y in operands(x)]):
         return x
     match x:
@@ -123,7 +124,7 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
 
 
 def with_predicates(x: Statement, change: Callable[[Predicate], Predicate]) -> Statement:
-    """`x` with others in the places of its predicates."""
+    """`x` with its predicates changed."""
     match x:
         case Input() | Constant():
             return x
@@ -151,7 +152,7 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
 
 
 def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
-    """`x`, whose operands are tidy; `once` holds those that nothing else reads."""
+    """`x` made tidy, given that its operands are; `once` holds the statements that nothing else reads."""
     match x:
         case Input() | Constant():
             return x
@@ -170,7 +171,7 @@ def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
 
 
 def addition(terms: list[Term], shape: Shape) -> Statement:
-    """gen g. the sum of the terms, without zeros; a lone one that is not masked is its operand."""
+    """gen g. the sum of the terms, without zeros; a single positive term that is not masked becomes its operand."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
     kept: list[Term] = []
     for t in terms:
@@ -205,7 +206,7 @@ def _is_under(t: Term) -> bool:
 
 
 def _unmasked(t: Term) -> Term:
-    """A term whose operand is index-only, with the operand's bracket; a number needs its own no more."""
+    """The term `t`; if its operand is index-only, with the operand's bracket, which a number then loses itself."""
     x = t.operand
     if not isinstance(x, Contraction) or not only_moves(x):
         return t
@@ -238,8 +239,8 @@ def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
 
 
 class _Alternatives:
-    """Predicates that exclude one another. Different values of the same affine expression do so obviously, and of
-    those there may be many."""
+    """Predicates that exclude one another. Equalities of one affine expression with different numbers obviously do, and
+    there may be many of these."""
 
     def __init__(self, first: Predicate) -> None:
         self.joined = [first]
@@ -261,7 +262,7 @@ class _Alternatives:
 
 
 def _value(p: Predicate) -> tuple[object, ...]:
-    """The affine expressions, except for their constants, of which `p` says what each is; none if it says more."""
+    """The affine expressions, without their constants, that `p` equates with numbers; none if it says anything else."""
     parts = conjuncts(p)
     return tuple(q.difference.terms for q in parts if isinstance(q, Equal)) if _is_place(parts) else ()
 
@@ -275,14 +276,14 @@ def _is_place(parts: tuple[Predicate, ...]) -> bool:
 
 
 def is_index_only(x: Statement) -> bool:
-    """Whether `x` has no arithmetic: its elements are constants, or at most one element of one factor each."""
+    """Whether `x` has no arithmetic: its elements are constants, or each at most one element of its only factor."""
     if isinstance(x, Addition):
         return len(x.terms) == 1 and x.terms[0].sign > 0
     return only_moves(x) or isinstance(x, Input | Constant)
 
 
 def support(x: Statement) -> Predicate:
-    """Where the predicates of `x` say that it may be other than 0."""
+    """Where `x` may be other than 0 according to its predicates."""
     match x:
         case Addition(terms, _):
             return disjunction(t.pred for t in terms)

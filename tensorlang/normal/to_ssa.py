@@ -18,8 +18,8 @@ S(i, p, e) translates gen i. [p] * e; its value is 0 wherever p is false.
     S(i, p, max j where q. e)                ->  X = S(i j, p and q, e);  K = gen g. [p] * argmax j where q. X[g, j];
                                                  gen g. sum i, j. [p and g = i and j = K[g]] * X[i, j]
 
-An operand that is read under the same predicate as it is made under need not be masked, and then a plain access
-X[i] is X itself (the paper's fix-up for extraneous variables); a constant factor is a number, not an array.
+An operand that is read under the predicate under which it was made need not be masked, and then a plain access X[i] is
+X itself (the paper's fix-up for extraneous variables); a constant factor is a number, not an array.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _outputs(builder: Builder, e: Expr) -> Deep[Outputs]:
 
 @dataclass(frozen=True, eq=False)
 class _Scope:
-    """The i and p of S(i, p, e): what each index of the program is in terms of the canonical axes, and p."""
+    """The i and p of S(i, p, e): each index of the program in terms of the canonical axes, and p."""
 
     env: dict[Atom, Affine]
     sizes: tuple[Affine, ...]
@@ -123,7 +123,7 @@ class _Scope:
     siblings: dict[Predicate, _Scope] = field(default_factory=dict)
 
     def under(self, p: Predicate) -> _Scope:
-        """The scope with `p` as its predicate; one object for each, since it is a part of memo keys."""
+        """The scope with `p` as its predicate; one object for each `p`, since it is a part of memo keys."""
         if p is self.pred:
             return self
         if p not in self.siblings:
@@ -132,7 +132,7 @@ class _Scope:
 
 
 _Done = dict[tuple[Expr, _Scope, Predicate], Statement]
-"""What S(i, p, e) is, for a reader that reads it only where a further predicate holds."""
+"""S(i, p, e) for readers that read it only where a further predicate holds."""
 
 
 class Builder:
@@ -146,12 +146,12 @@ class Builder:
         self.arrays: dict[Atom, Affine] = {}
 
     def emit(self, x: Statement) -> Statement:
-        """List `x`, unless it is there."""
+        """List `x`, unless it is listed already."""
         self.statements.setdefault(x)
         return x
 
     def include(self, x: Statement) -> Statement:
-        """List `x` and all that it reads."""
+        """List `x` after all statements that it reads."""
         stack = [x]
         while stack:
             y = stack[-1]
@@ -177,7 +177,7 @@ class Builder:
         return run(self._translate(e, scope, TRUE, {}))
 
     def translate_element(self, e: Expr, sizes: tuple[Affine, ...], pred: Predicate) -> Statement:
-        """S(i, p, e) for a scalar e of the canonical axes, to be read only where `pred` holds."""
+        """S(i, p, e) for a scalar e over the canonical axes, to be read only where `pred` holds."""
         return run(self._translate(e, _Scope({}, sizes, pred), pred, {}))
 
     def _under_gens(self, e: Expr) -> tuple[Expr, _Scope]:
@@ -305,14 +305,14 @@ class Builder:
                 )
 
     def _copied(self, x: Statement, g: tuple[Index, ...], p: Predicate, sizes: tuple[Affine, ...]) -> Statement:
-        """gen g. sum i, j.. [p and g = i] * x[i, j..], with `p` given over the axes of x."""
+        """gen g. sum i, j.. [p and g = i] * x[i, j..], for `p` over the axes of `x`."""
         own = axes(0, len(x.shape))
         inner = axes(len(sizes), len(x.shape))
         diagonal = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(g, inner, strict=False)]
         return self.emit(Contraction(conjunction([renamed(p, own, inner), *diagonal]), (x,), (), sizes))
 
     def _integers(self, a: Affine, scope: _Scope) -> tuple[Statement, list[Affine]]:
-        """The array of real(a) over those axes on which it depends."""
+        """The array of real(a) over the axes on which `a` depends, and the places at which to read it."""
         a = a.substitute(scope.env)
         used = [(i, size) for i, size in zip(axes(0, len(scope.sizes)), scope.sizes, strict=True) if i in a.indices]
         at: list[Affine] = [atom_affine(i) for i, _ in used]
@@ -339,7 +339,7 @@ class Builder:
 
 
 def _read_of(x: Statement, p: Predicate) -> Predicate:
-    """Where a term [p] * X is not 0: a sum within a sum is 0 where all of its terms are."""
+    """Where a term [p] * X may be other than 0: where p holds and, if X is a sum, one of its terms does."""
     return conjunction([p, disjunction(t.pred for t in x.terms)]) if isinstance(x, Addition) else p
 
 

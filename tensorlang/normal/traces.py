@@ -1,8 +1,8 @@
-"""Traces of recurrences that are read at places of which a fold, a prescan or a scan says all.
+"""Traces of recurrences, replaced by a fold, prescan or scan where that has all states that are read.
 
     states t:n with ..  read at n, below n, or above 0   ->   fold, prescan or scan
 
-So it is in the steps of recurrences, too.
+This also applies within the steps of recurrences.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from tensorlang.sets.solve import ranges_predicate
 
 
 def without_traces(s: SSA) -> SSA:
-    """`s`, where what is read of a trace at places that are its last one, or all but that, or all but the first one, is
-    read of a fold, a prescan or a scan. In the steps of recurrences, too."""
+    """`s`, reading a fold, prescan or scan instead of a trace where it reads only the last state, never the last, or
+    never the first one; in the steps of recurrences, too."""
     if not any(isinstance(x, States) and x.word == "states" for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
@@ -62,7 +62,7 @@ def without_traces(s: SSA) -> SSA:
 
 
 Trace = tuple[Affine, Callable[[str], Statement]]
-"""The number of steps of a recurrence, and what its fold, scan or prescan is."""
+"""The number of steps of a recurrence, and a function from a word to its fold, scan or prescan."""
 
 
 def _trace(x: Statement) -> Trace | None:
@@ -72,7 +72,7 @@ def _trace(x: Statement) -> Trace | None:
 
 
 def _with_step_without_traces(x: States) -> States:
-    """`x`, whose steps read folds, scans and prescans of what they read as a trace."""
+    """`x`, with steps that read folds, scans and prescans in place of traces."""
     loop, step = x.loop, x.loop.step
     traces = {Input(v, (), y.shape): y for v, y in zip(step.frees, loop.frees, strict=True) if _trace(y) is not None}
     if not traces:
@@ -145,9 +145,10 @@ def _without_trace(
 
 
 def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate, times: Sequence[Index]) -> str | None:
-    """The word that says what is read of a trace at i, which is `value` if that is known; None if none does.
+    """The word for the states read of a trace at i, which equals `value` unless that is None; None if no word fits.
 
-    Of two words it is the one by which a state of one of the `times`, counted from either end, is read at that time.
+    If two words fit, it is the one by which a state at one of the `times`, counted from either end, is read at that
+    time.
     """
     at = atom_affine(i)
     if value is not None and implies(known, equal(value, last)):

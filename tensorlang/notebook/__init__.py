@@ -7,7 +7,7 @@
     results     costs, certificates, rules and steps, lowered code, errors
     stepper     derivations to step through
 
-Values know nothing of this. Importing the package registers what is here with `tensorlang.shown`.
+Values know nothing about this. Importing the package registers its functions with `tensorlang.shown`.
 """
 
 from tensorlang.notebook import programs, results, stepper

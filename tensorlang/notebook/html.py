@@ -1,8 +1,8 @@
 """Pieces of HTML: escaped text, tables, folds, and one stylesheet for all.
 
-The stylesheet derives every shade from the colour of the text around, so it suits light and dark themes without
-asking which it is. Where styles are stripped, as code-hosting sites do, what is left are plain headings, tables,
-preformatted text and folds.
+The stylesheet derives every shade from the colour of the surrounding text, so it suits light and dark themes without
+detecting them. Where styles are stripped, as on code-hosting sites, plain headings, tables, preformatted text and folds
+are left.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def page(*parts: str) -> str:
 
 
 def block(tag: str, content: str, kind: str = "") -> str:
-    """`content`, which is HTML, in an element, which has the class `kind` if that is given."""
+    """`content`, which is HTML, in an element, with the class `kind` if given."""
     attribute = f' class="{kind}"' if kind else ""
     return f"<{tag}{attribute}>{content}</{tag}>"
 
 
 def preformatted(lines: Iterable[str], kind: str = "") -> str:
-    """Lines as they stand, in an element which has the class `kind` if that is given."""
+    """Lines as they are, in an element with the class `kind` if given."""
     return block("pre", escape("\n".join(lines), quote=False), kind)
 
 
@@ -62,12 +62,12 @@ def code(text: str) -> str:
 
 
 def note(text: str) -> str:
-    """A remark, less prominent than what it is about."""
+    """A remark, less prominent than the text around it."""
     return block("p", escape(text, quote=False), "note")
 
 
 def fold(summary: str, *content: str, is_open: bool = False) -> str:
-    """What is shown when its summary, plain text, is clicked."""
+    """A fold, which opens when its summary, plain text, is clicked."""
     opening = "<details open>" if is_open else "<details>"
     return f"{opening}<summary>{escape(summary, quote=False)}</summary>{''.join(content)}</details>"
 

@@ -1,4 +1,4 @@
-"""Predicates as sets of points: what they are, and which points they have at small sizes."""
+"""Predicates as sets of points: their definitions, and their points at small sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def set_text(p: Predicate) -> str:
 
 
 def indices_of(p: Predicate) -> list[Index]:
-    """The indices that `p` is about, by name."""
+    """The indices in `p`, sorted by name."""
     return sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: (i.name, i.serial))
 
 

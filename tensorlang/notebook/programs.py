@@ -1,7 +1,7 @@
 """Programs and their parts: typeset where they are short, else as text that folds.
 
-MathJax takes milliseconds for every symbol. What has more than `MOST_ROWS` rows is therefore shown as text in the
-paper's notation: its beginning, a fold with the rest, and of what is very long the number of statements.
+MathJax takes milliseconds for every symbol. So programs of more than `MOST_ROWS` rows are shown as text in the paper's
+notation: the beginning, a fold with the rest, and for very long ones the number of statements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tensorlang.surface.terms import Idx as IndexTerm
 
 MOST_ROWS = 40
 MOST_LATEX = 4_000
-"""What is typeset has no more rows and no more characters: MathJax refuses more than 5,120 at once."""
+"""The most rows and characters that are typeset: MathJax refuses more than 5,120 at once."""
 
 _OPEN_LINES = 12
 _MOST_LINES = 1_000
@@ -46,7 +46,7 @@ _MOST_TEXT = 80_000
 
 @dataclass(frozen=True)
 class Listing:
-    """What is to be shown in rows of LaTeX, or in lines of Unicode; of how many statements it is a part."""
+    """Content to be shown in rows of LaTeX, or in lines of Unicode, with the number of statements of the whole."""
 
     rows: Callable[[], Iterator[str]]
     lines: Callable[[], Iterator[str]]
@@ -59,7 +59,7 @@ class Listing:
         return rf"$\displaystyle {shown}$" if rows else None
 
     def html(self) -> str | None:
-        """The first lines and the others in a fold, neither without end; None where all rows are typeset."""
+        """The first lines, and others in a fold, both limited; None if all rows are typeset."""
         if self._typeset()[1]:
             return None
         lines = self.lines()
@@ -73,7 +73,7 @@ class Listing:
         return page(*parts)
 
     def _typeset(self) -> tuple[list[str], bool]:
-        """The rows that are typeset, and whether they are all."""
+        """The rows that are typeset, and whether these are all."""
         kept: list[str] = []
         left = MOST_LATEX
         for row in self.rows():
@@ -86,7 +86,7 @@ class Listing:
 
 @singledispatch
 def listing(value: object) -> Listing:
-    """What is shown of a program or an expression."""
+    """The listing of a program or an expression."""
     raise TypeError(f"no listing shows a {type(value).__name__}")
 
 
@@ -98,7 +98,8 @@ def _of_function(f: Function) -> Listing:
 
 @listing.register
 def _of_ssa(s: SSA) -> Listing:
-    """A long one as the program of its first statements, without the last line, which is none of its outputs."""
+    """The listing of SSA; a long one is shown as the program of its first statements, without the last line, which is
+    not among its outputs."""
     f = to_function(opening(s, _MOST_LINES))
 
     def lines() -> Iterator[str]:

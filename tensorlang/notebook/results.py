@@ -1,4 +1,4 @@
-"""What is found out about programs: costs, certificates, rules and steps, lowered code, errors."""
+"""Results about programs: costs, certificates, rules and steps, lowered code, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _cost_html(cost: CostPolynomial) -> str | None:
 
 
 def _formula(cost: CostPolynomial | None) -> str:
-    """A cost case by case, the first ones open."""
+    """A cost, case by case, with the first cases open."""
     if cost is None:
         return "no closed form was found"
     cases = [re.sub(r"\^(\d+)", r"<sup>\1</sup>", escape(line).replace("*", "·")) for line in str(cost).splitlines()]
@@ -51,7 +51,7 @@ def _formula(cost: CostPolynomial | None) -> str:
 
 @html.register
 def _certificate_html(certificate: Certificate) -> str:
-    """A short page; what it rests on is in folds."""
+    """A short page, with the evidence in folds."""
     d = certificate.derivation
     wrt = ", ".join(x.name for x in d.wrt)
     decided = Counter(o.decided for o in certificate.obligations)
@@ -145,7 +145,7 @@ def _told(told: Told) -> str:
 
 @html.register
 def _lowered_html(lowered: Code) -> str:
-    """The source, of which a long one folds, and what it takes and gives."""
+    """The source, which folds if it is long, and its arguments and results."""
     f = lowered.function
     helpers, definition, own = lowered.source.rpartition("\ndef ")
     shown, *rest = _cut(definition.lstrip() + own)
@@ -168,7 +168,7 @@ def _broken(cell: str) -> str:
 
 
 def _cut(text: str) -> list[str]:
-    """A text, or its first lines and the others."""
+    """A text as one part, or as its first lines and the others."""
     lines = text.split("\n")
     return ["\n".join(part) for part in (lines[:_OPEN_LINES], lines[_OPEN_LINES:]) if part]
 

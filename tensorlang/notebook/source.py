@@ -10,7 +10,7 @@ _KINDS = ("Comment", "Keyword", "Literal.Number", "Literal.String", "Name.Functi
 
 
 def highlighted(source: str) -> str:
-    """`source` as HTML; what a token is, is a class of the stylesheet. Without Pygments, it is plain."""
+    """`source` as HTML, with a class of the stylesheet for each kind of token. Without Pygments, it is plain."""
     try:
         from pygments.lexers.python import PythonLexer
         from pygments.token import string_to_tokentype

@@ -74,7 +74,7 @@ def access_map(
 
 
 def _draw(ax: Axes, source: tuple[str, Ints], target: tuple[str, Ints], pairs: Ints) -> None:
-    """Two rows of elements, each over the same width, with arrows from the upper to the lower."""
+    """Draw two rows of elements of equal width, with arrows from the upper to the lower one."""
     widest = max(len(source[1]), len(target[1]), 1)
     places = []
     for (name, at), height, colour, side in ((source, 1.0, BLUE, "bottom"), (target, 0.0, ORANGE, "top")):

@@ -1,4 +1,4 @@
-"""Programs in tensor SSA as graphs, and beside them their adjoints, with the arrows turned round."""
+"""Programs in tensor SSA as graphs, and beside them their adjoints, with the arrows reversed."""
 
 from __future__ import annotations
 
@@ -127,12 +127,13 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
 
 
 def _passed(graph: Graph, x: Item, y: Item, passed: Collection[tuple[Statement, Statement]]) -> bool:
-    """Whether a cotangent was passed from `y` on to `x`, or from one of their siblings."""
+    """Whether a cotangent was passed from `y` to `x`, or between siblings of these."""
     return any((b, a) in passed for a in graph.nodes[x].of for b in graph.nodes[y].of)
 
 
 def _backwards(d: Derivation) -> tuple[dict[Item, Statement], set[tuple[Statement, Statement]]]:
-    """The cotangent of each statement that has one, and from which statement to which cotangents were passed on."""
+    """The cotangent of each statement that has one, and the pairs of statements between which cotangents were
+    passed."""
     cotangents: dict[Item, Statement] = {}
     passed: set[tuple[Statement, Statement]] = set()
     for step in d.steps:
@@ -144,7 +145,7 @@ def _backwards(d: Derivation) -> tuple[dict[Item, Statement], set[tuple[Statemen
 
 
 def _cotangent(d: Derivation, x: Item, cotangents: Mapping[Item, Statement], called: Called, node: Node) -> Node:
-    """What is written at the cotangent of `x`: its name, and which values of the program it is made of."""
+    """The text at the cotangent of `x`: its name, and the values of the program in it."""
     value = cotangents[x]
     own = node.name if len(node.of) > 1 else called(x)  # type: ignore[arg-type]
     name = called(value) if isinstance(value, Input) else cut(f"{own}_bar", DETAIL)
@@ -168,12 +169,12 @@ def _cotangent(d: Derivation, x: Item, cotangents: Mapping[Item, Statement], cal
 
 
 def _line(kind: str) -> Literal["-", "--"]:
-    """How the boxes of a kind, or of what a legend calls it, are drawn: data that have no differential with dashes."""
+    """The line style for boxes of a kind, or its name in a legend: dashed for data, which have no differential."""
     return "--" if kind in ("data", "choice", KINDS["data"], KINDS["choice"]) else "-"
 
 
 def _key(nodes: Mapping[Item, Node]) -> dict[str, str]:
-    """What the colours stand for."""
+    """The meanings of the colours."""
     return {text: _COLOURS[kind] for kind, text in legend(n.kind for n in nodes.values()).items()}
 
 
@@ -204,7 +205,7 @@ def _draw(
     key: Mapping[str, str],
     turned: bool = False,
 ) -> None:
-    """Boxes and arrows with their labels; the id of an arrow says from where to where it leads."""
+    """Draw boxes and arrows with their labels; the id of an arrow has its start and its end."""
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
     from matplotlib.path import Path
 
@@ -256,7 +257,7 @@ def _draw(
 
 
 def _curve(points: list[Point]) -> tuple[list[Point], list[int]]:
-    """A smooth path through `points` that is upright in each of them."""
+    """A smooth path through `points` that is vertical at each of them."""
     from matplotlib.path import Path
 
     vertices: list[Point] = [points[0]]

@@ -1,4 +1,4 @@
-"""Axes that read well on light and dark pages: transparent, in greys and hues halfway between the two."""
+"""Axes that are legible on light and dark pages: transparent, in greys and hues halfway between the two."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pyplot() -> Any:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty transparent figure, in inches, that notebooks show by themselves."""
+    """An empty transparent figure, of a size in inches, that notebooks show automatically."""
     figure: Figure = pyplot().figure(FigureClass=_picture(), figsize=(width, height), layout="constrained")
     figure.patch.set_alpha(0)
     return figure
@@ -54,7 +54,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 @lru_cache(maxsize=1)
 def _picture() -> Any:
-    """A class of figures that pages show in their own colours."""
+    """A class of figures that web pages show in their own colours."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -75,7 +75,7 @@ def dress(ax: Axes) -> None:
     """Give `ax` no background, and lines and texts that read on any."""
     ax.patch.set_alpha(0)
     ax.spines[:].set_color(FAINT)
-    # notebooks put a card of the other theme under pictures whose labels are all dark, or all light
+    # notebooks put a background of the other theme under pictures whose labels are all dark, or all light
     ax.tick_params(axis="x", which="both", colors=INK, labelsize=SMALL)
     ax.tick_params(axis="y", which="both", color=INK, labelcolor=TICKS, labelsize=SMALL)
     for text in (ax.xaxis.label, ax.yaxis.label, ax.title):
@@ -99,7 +99,7 @@ def head(ax: Axes, title: str, note: str = "") -> None:
 
 
 def described(ax: Axes, words: str) -> None:
-    """Say what is to be seen in `ax`, for those who do not see it."""
+    """Describe what `ax` shows, for people who can't see it."""
     ax.set_label(" ".join(words.split()))
 
 

@@ -1,4 +1,4 @@
-"""What a program and its adjoint cost as a size grows."""
+"""The costs of a program and its adjoint as a size grows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def cost_curves(
 
 
 def counted(f: Function) -> Callable[..., int]:
-    """What `f` costs where the size `along` is `n`: by its polynomial if there is one, else counted each time."""
+    """The cost of `f` as a function of the varied size: by its polynomial if there is one, else counted each time."""
     try:
         polynomial = cost_polynomial(f)
     except CountingError:

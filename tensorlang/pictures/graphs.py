@@ -1,7 +1,7 @@
-"""Programs in tensor SSA as graphs: what each statement makes of its operands, and where and when it reads them.
+"""Programs in tensor SSA as graphs: what each statement computes from its operands, and where and when it reads them.
 
-Nodes are statements and the index arrays and relations that are given; constants are left out. An arrow leads to a
-reader, and says at which indices it reads, and under which bracket:
+Nodes are statements, and the given index arrays and relations; constants are left out. An arrow leads to a reader, and
+is labelled with the indices and the bracket of the read:
 
     Z = gen g. sum i, j. [i = g + j and p] * X[i] * Y[j]        X --[g + j] if p--> Z,  Y --[j] if p--> Z
 
@@ -52,7 +52,7 @@ MOST = 40
 DETAIL = 26
 _LABEL = 22
 _LEAST = 4
-"""Fewer equal siblings are drawn one by one."""
+"""The fewest equal siblings that are drawn as one."""
 _NAMED = 3
 
 Item = Statement | IndexArray | Relation
@@ -62,7 +62,7 @@ Called = Callable[[Statement], str]
 
 @dataclass(frozen=True)
 class Node:
-    """What is written at a node: its name, a formula, and what kind of statement it is; `of` are all that it is."""
+    """The text at a node: its name, a formula, and its kind; `of` are all the statements that it represents."""
 
     name: str
     detail: str
@@ -72,7 +72,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which readers come later, by the first statement that each is, and what arrows say."""
+    """Nodes by the first statement of each, ordered so that readers come later; and the labels of arrows."""
 
     nodes: Mapping[Item, Node]
     edges: Mapping[Edge, str]
@@ -87,7 +87,7 @@ KINDS = {
     "contraction": "product or sum",
     "choice": "choice",
 }
-"""The kinds of nodes, and what a legend calls them."""
+"""The kinds of nodes, with their names in a legend."""
 
 
 def kind_of(x: Item) -> str:
@@ -108,7 +108,7 @@ def kind_of(x: Item) -> str:
 
 
 def graph_of(s: SSA, called: Called) -> Graph:
-    """The graph of `s`, of which a large one has the nodes nearest the result."""
+    """The graph of `s`; a large one is cut to the nodes nearest the result."""
     defined = selections(s.statements)
     reads: dict[Item, tuple[Item, ...]] = {}
     for x in s.statements:
@@ -147,7 +147,7 @@ def _nearest(front: list[Item], reads: Mapping[Item, tuple[Item, ...]], first: M
 
 
 def _groups(reads: Mapping[Item, tuple[Item, ...]], outputs: set[Statement]) -> list[list[Item]]:
-    """The items in order, those together that are equal siblings, where these are many."""
+    """The items in order, with equal siblings grouped if there are many."""
     numbers: dict[Hashable, int] = {}
 
     def number(key: Hashable) -> int:
@@ -169,7 +169,7 @@ def _groups(reads: Mapping[Item, tuple[Item, ...]], outputs: set[Statement]) -> 
 
 
 def _form(x: Item) -> Hashable:
-    """`x` without its operands' and its own names."""
+    """`x` without its own name and those of its operands."""
     match x:
         case IndexArray():
             return x.sizes, x.size
@@ -208,7 +208,7 @@ def _detail(x: Item, called: Called) -> str:
 
 
 def _formula(x: Statement, called: Called) -> str:
-    """What `x` makes of its operands, without indices and brackets."""
+    """The formula of `x` in terms of its operands, without indices and brackets."""
 
     variables: dict[Statement, Expr] = {}
 
@@ -237,7 +237,7 @@ def _formula(x: Statement, called: Called) -> str:
 
 
 def _reading(x: Item, y: Item) -> str:
-    """Where and when `x` reads `y`: indices unless they are those of `x`, and a bracket unless it is true."""
+    """Where and when `x` reads `y`: the indices unless they are those of `x`, and the bracket unless it is true."""
     printer = Printer(UNICODE)
     for i in [] if isinstance(x, IndexArray | Relation) else own_indices(x):
         printer.name(i)
@@ -276,13 +276,13 @@ def _condition(p: Predicate, printer: Printer) -> list[str]:
 
 
 def legend(kinds: Iterable[str]) -> dict[str, str]:
-    """What the kinds that there are, are called, in their order."""
+    """The names of the kinds that occur, in order."""
     there = set(kinds)
     return {kind: text for kind, text in KINDS.items() if kind in there}
 
 
 def description(graph: Graph) -> str:
-    """The graph in words, for those who do not see it."""
+    """A description of the graph for people who can't see it."""
     read: dict[str, list[str]] = defaultdict(list)
     for x, y in graph.edges:
         read[graph.nodes[y].name].append(graph.nodes[x].name)
@@ -291,7 +291,7 @@ def description(graph: Graph) -> str:
 
 
 def roomy(graph: Graph, widths: Mapping[Item, float], letter: float = 0.08) -> dict[Item, float]:
-    """`widths` of nodes, and room for what arrows say right of where they start or end."""
+    """`widths` of nodes, with room for labels of arrows to the right of their starts or ends."""
     found = dict(widths)
     starts = Counter(x for x, _ in graph.edges)
     for (x, y), text in graph.edges.items():

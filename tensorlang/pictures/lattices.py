@@ -129,7 +129,7 @@ def _by(extents: tuple[int, ...]) -> str:
 
 
 def _mask(p: Predicate, ranges: Ranges, at: Ints, shown: tuple[int, ...], setting: Setting) -> NDArray[np.bool_]:
-    """Whether `p` holds at the first points of a slice, in the shape that is shown."""
+    """Whether `p` holds at each of the first points of a slice, in the shape that is shown."""
     inner = np.indices(shown, dtype=np.int64).reshape(len(shown), -1)
     count = inner.shape[1]
     columns: dict[Column, Ints] = dict(zip(ranges, [*(np.full(count, v, np.int64) for v in at), *inner], strict=True))
@@ -145,7 +145,7 @@ def _inset(ax: Axes, k: int, rows: int, columns: int) -> Axes:
 
 
 def _points(ax: Axes, mask: NDArray[np.bool_], names: list[str], across: float) -> None:
-    """A disc of that many typographic points across, where `mask` is true, and a dot elsewhere."""
+    """Draw discs, `across` typographic points wide, where `mask` is true, and dots elsewhere."""
     from matplotlib.ticker import MaxNLocator
 
     flat = mask if mask.ndim == 2 else mask[None]

@@ -1,8 +1,8 @@
 """Directed graphs drawn in layers, arrows pointing down: Sugiyama's method, in its simplest form.
 
-A node's layer is the longest way to it from above; sources move down to their first readers. An arrow that passes
-layers bends in each of them. Layers are ordered by the mean place of what their nodes are linked to, a few times down
-and up, and then spread likewise, each node as wide as its label.
+A node's layer is the length of the longest path to it from above; sources move down to their first readers. An arrow
+that crosses layers has a bend in each of them. Nodes of a layer are ordered by the mean places of their neighbours, in
+a few passes down and up, and then spaced in the same way, each as wide as its label.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Layout(Generic[T]):
-    """Where nodes are, and through which points arrows go from layer to layer, their ends included.
+    """The places of nodes, and the points of arrows in each layer, including their ends.
 
     Layers are 1 apart, the first at 0 and the others below it.
     """
@@ -78,7 +78,7 @@ def _ranks(nodes: Sequence[T], edges: Collection[tuple[T, T]]) -> dict[T, int]:
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Order each layer by the mean places of what it is linked to in the one before, down and up in turn."""
+    """Order each layer by the mean places of the neighbours in the previous layer, going down and up in turn."""
     place: dict[int, float] = {}
     for layer in layers:
         place.update((v, float(k)) for k, v in enumerate(layer))
@@ -90,7 +90,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 
 def _spread(layers: list[list[int]], above: list[list[int]], below: list[list[int]], width: list[float]) -> list[float]:
-    """How far to the right each node is: near what it is linked to, and apart from its neighbours."""
+    """The horizontal place of each node: near the nodes linked to it, and apart from others in its layer."""
     across = [0.0] * len(width)
     for sweep in range(_RELAXATIONS):
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
@@ -104,7 +104,7 @@ def _spread(layers: list[list[int]], above: list[list[int]], below: list[list[in
 
 
 def _pushed(wanted: list[float], apart: list[float]) -> list[float]:
-    """Each as wanted, or as far to the right as the one before needs."""
+    """Each place as wanted, or as far to the right as the one before requires."""
     found = wanted[:1]
     for x, distance in zip(wanted[1:], apart, strict=True):
         found.append(max(x, found[-1] + distance))
@@ -116,8 +116,8 @@ def _mean(values: list[float], default: float) -> float:
 
 
 def label_place(arrow: Sequence[Point], is_only: bool) -> tuple[float, float, str]:
-    """Where the label of an arrow stands, and which end of it: near its start where no other arrow starts, else near
-    its end, and on the side that the arrow leaves free."""
+    """The place of an arrow's label, and which end of the label is there: near the arrow's start if no other arrow
+    starts there, else near its end, on the side away from the arrow."""
     (x0, y0), (x1, y1) = (arrow[0], arrow[1]) if is_only else (arrow[-1], arrow[-2])
     side = "left" if (x1 <= x0) == is_only else "right"
     return x0 + (0.07 if side == "left" else -0.07), y0 + 0.22 * (y1 - y0), side

@@ -1,4 +1,4 @@
-"""A certificate on one page, to be printed or kept beside the code."""
+"""A certificate on one page, to be printed or kept with the code."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def certificate_page(certificate: Certificate, /) -> Figure:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of text, that many inches below the top."""
+    """A line of text, at a distance in inches from the top."""
 
     below: float
     text: str
@@ -93,7 +93,7 @@ class _Line:
 
 
 class _Page:
-    """Text written from the top down, as far as it takes."""
+    """Text written from the top down, for as long as needed."""
 
     def __init__(self) -> None:
         self.lines: list[_Line] = []
@@ -120,7 +120,7 @@ class _Page:
         self.write(text, size=11.5, colour=_GREY, weight="bold")
 
     def code(self, text: str) -> None:
-        """Lines of code; how many are left out is said."""
+        """Lines of code, with a note on how many are left out."""
         lines = text.splitlines()
         for line in lines[:_LINES]:
             self.write(line, size=_CODE, mono=True)
@@ -128,7 +128,7 @@ class _Page:
             self.write(f"… and {len(lines) - _LINES:,} lines more", size=_CODE, colour=_GREY)
 
     def draw(self, figure: Figure, height: float) -> None:
-        """Put the text on a page of that many inches."""
+        """Put the text on a page `height` inches high."""
         for line in self.lines:
             figure.text(
                 _MARGIN / _WIDTH,
@@ -144,7 +144,7 @@ class _Page:
 
 
 def _axes(figure: Figure, page: float, below: float, left: float, width: float, height: float) -> Axes:
-    """Axes that many inches below the top of a `page`; `left` and `width` are parts of its width."""
+    """Axes `below` inches from the top of a `page`; `left` and `width` are fractions of its width."""
     made = figure.add_axes((left, 1 - (below + height) / page, width, height / page), facecolor=_PAGE)
     made.spines[["top", "right"]].set_visible(False)
     made.spines[:].set_color(_GREY)
@@ -153,7 +153,7 @@ def _axes(figure: Figure, page: float, below: float, left: float, width: float, 
 
 
 def _ratio(ax: Axes, certificate: Certificate) -> None:
-    """The ratio as all sizes grow, and as each does alone, below the bound."""
+    """Draw the ratio as all sizes grow, and as each grows alone, below the bound."""
     d = certificate.derivation
     own, adjoint = certificate.program_cost, certificate.adjoint_cost
     ax.set_title("Adjoint / program, inputs and outputs counted", loc="left", fontsize=9, color=_GREY)
@@ -182,7 +182,7 @@ def _ratio(ax: Axes, certificate: Certificate) -> None:
 
 
 def _curves(f: Function, below: CostPolynomial, above: CostPolynomial) -> dict[str, list[tuple[int, float]]]:
-    """Ratios at growing sizes, where these are allowed; none where data tell."""
+    """Ratios at growing sizes, as far as these are allowed; none if they depend on data."""
     names = [size.name for size in f.sizes]
     ways = {"all sizes grow" if len(names) > 1 else f"{''.join(names)} grows": names} if names else {}
     if len(names) > 1:
@@ -194,7 +194,7 @@ def _curves(f: Function, below: CostPolynomial, above: CostPolynomial) -> dict[s
             try:
                 found[label].append((t, above(**sizes) / below(**sizes)))
             except (ArgumentError, CountingError, ZeroDivisionError):
-                continue  # an axis would be negative there, or only data tell the cost
+                continue  # an axis would be negative there, or the cost depends on data
     return found
 
 
@@ -208,7 +208,7 @@ def _decided(certificate: Certificate) -> dict[str, int]:
 
 
 def _bars(ax: Axes, counts: dict[str, int], title: str, colour: str) -> None:
-    """A bar with its number for each."""
+    """Draw a bar with its number for each count."""
     bars = ax.barh(list(counts), list(counts.values()), color=colour, height=0.7)
     ax.bar_label(bars, fontsize=7.5, color=_GREY, padding=2)
     ax.invert_yaxis()

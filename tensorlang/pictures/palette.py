@@ -1,9 +1,9 @@
-"""The colours of pictures: as bright as each other, halfway between white and black."""
+"""The colours of pictures: equally bright, halfway between white and black."""
 
 INK = "#767676"
 """Text and lines: as far from white as from black, with a contrast of 4.5 to either."""
 TICKS = "#828282"
-"""Labels of ticks that go down: notebooks put a card of the other theme under pictures whose labels are all dark."""
+"""Labels of ticks that go down: notebooks put a background of the other theme under pictures with only dark labels."""
 FAINT = "#9a9a9a"
 BLUE = "#197cb7"
 ORANGE = "#c25600"

@@ -7,7 +7,7 @@ x[t] on which a statement depends,
     S(Z)[g]    = exists i, j, s. p and S(X)[i] and S(Y)[j]
     D(Z)[g, t] = exists i, j, s. p and (D(X)[i, t] and S(Y)[j] or S(X)[i] and D(Y)[j, t])
 
-Only the brackets are looked at: that two terms cancel is not noticed.
+Only the brackets count: cancellation between terms is not noticed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def statement_of(f: Function, name: str | None) -> tuple[SSA, Statement]:
 def supports(s: SSA) -> Places:
     """Where each statement can be other than 0, over its own indices.
 
-    Raises `LimitError` where the predicates get too long.
+    Raises `LimitError` if the predicates get too long.
     """
     found: dict[Statement, Predicate] = {}
     for x in s.statements:
@@ -107,9 +107,9 @@ def supports(s: SSA) -> Places:
 
 
 def dependence(s: SSA, of: Statement, on: Input) -> tuple[Predicate, Ranges]:
-    """The pairs of an element of `of`, by its own indices, and of `on`, by further ones, of which one needs the other.
+    """The pairs of an element of `of`, at its own indices, and an element of `on`, at further ones, that it depends on.
 
-    With the ranges of all these indices in order. Raises `LimitError` where the predicates get too long.
+    Also returns the ranges of all these indices in order. Raises `LimitError` if the predicates get too long.
     """
     nonzero = supports(s)
     further = {Index("t"): size for size in on.shape}
@@ -137,13 +137,13 @@ def dependence(s: SSA, of: Statement, on: Input) -> tuple[Predicate, Ranges]:
 
 
 def _at(found: Places, x: Contraction, k: int) -> Predicate:
-    """What is found of factor `k`, where `x` reads it."""
+    """The predicate found for factor `k`, at the places where `x` reads it."""
     factor = x.factors[k]
     return renamed(found[factor], own_indices(factor), factor_indices(x)[k])
 
 
 def _settled(p: Predicate, ranges: Ranges) -> Predicate:
-    """`p`, made shorter where that is quick: what is long is only ever looked at point by point."""
+    """`p`, simplified if that is quick; long predicates are only evaluated point by point."""
     stack, parts = [p], 0
     while stack:
         q = stack.pop()

@@ -1,8 +1,8 @@
-"""Pictures as SVG in a page's own colours, with words for those who do not see them.
+"""Pictures as SVG in a page's own colours, with descriptions for people who can't see them.
 
-Every colour of the palette becomes a mixture with the colour of the text around, which contrasts with the page by at
-least 4.5 to 1 on white and on black; greys become that colour itself. Texts stay texts. A picture is as wide as
-its page, but never so small that its texts could not be read: then it scrolls.
+Every colour of the palette becomes a mixture with the colour of the surrounding text, which contrasts with the page by
+at least 4.5 to 1 on white and on black; greys become that colour itself. Text stays text. A picture is as wide as its
+page, but stays legible: on a narrow page it scrolls.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUE = 65
-"""How much of a mixture is the colour itself, in percent."""
+"""The share of the colour itself in a mixture, in percent."""
 _LEAST = 0.85
-"""What a picture may shrink to: letters of 9 points are 10 pixels high then."""
+"""The smallest scale of a picture, at which letters of 9 points are 10 pixels high."""
 _COLOURED = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})\b")
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]*)"[^>]*>', re.DOTALL)
 _LONG = re.compile(r"-?\d+\.\d{3,}")
@@ -47,7 +47,7 @@ def svg(picture: Axes | Figure, /) -> str:
     numbers: dict[str, int] = {}
 
     def own(x: re.Match[str]) -> str:
-        """An id that no other picture on the page has."""
+        """An id that is unique on the page."""
         k = numbers.setdefault(x[1] or x[3], len(numbers))
         return f'id="{mark}-{k}"' if x[1] else f"{x[2]}{mark}-{k}"
 
@@ -82,7 +82,7 @@ def painted(colour: str) -> str:
 
 
 def described_as(figure: Figure) -> tuple[str, str]:
-    """The titles of the parts of `figure`, and what is to be seen there."""
+    """The titles of the parts of `figure`, and the descriptions of these."""
     axes = figure.axes
     titles = [ax.get_title(loc="left") for ax in axes]
     words = [str(ax.get_label()) for ax in axes]

@@ -1,6 +1,6 @@
-"""The playground, `tensorlang play`: programs are written on a page, and what is known of them stands beside.
+"""The playground, `tensorlang play`: a page to write programs on, with everything known about them shown beside.
 
 answers    question -> answer: what a page shows of a program
-server     the page and the answers, by HTTP, for this machine alone
-page.html  the page; it asks while one types, and the address has the program
+server     the page and the answers, by HTTP, for this machine only
+page.html  the page; it sends questions while the user types, and its address contains the program
 """

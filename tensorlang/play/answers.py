@@ -1,4 +1,4 @@
-"""What the playground shows of a program: its adjoint, costs, derivation, certificate, source, and a run of it."""
+"""The playground's answers about a program: its adjoint, costs, derivation, certificate, source, and a run of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
 
 WANTED = ("adjoint", "derivation", "certificate", "source", "run")
-"""What can be asked for."""
+"""The parts of an answer that can be asked for."""
 
 SECONDS, MEMORY, MOST_NUMBERS = 10.0, 500_000_000, 4096
 _SMALL = 8
@@ -27,9 +27,9 @@ _DENSITY = 0.3
 def answer(question: Mapping[str, Any], value: Callable[..., Any] = Function.__call__) -> dict[str, Any]:
     """The answer to a question: a program's `text`, the parameter `wrt` or none for all, `sizes`, and what to `show`.
 
-    Programs are run by `value`, at arguments that are given by name.
+    Programs are run by `value`, at arguments given by name.
 
-    An error of the program or of the question is the answer's `error`: its message, its place, if it has one in the
+    An error in the program or the question becomes the answer's `error`: its message, its place, if it has one in the
     text, and its hint. A question takes at most 10 seconds and half a gigabyte.
     """
     try:
@@ -88,7 +88,7 @@ def _answered(
 
 
 def _cost(f: Function, given: Mapping[str, int]) -> str:
-    """The cost of `f` for all sizes, and at those that are given if it needs nothing else."""
+    """The cost of `f` for all sizes, and at the given sizes if it depends on nothing else."""
     polynomial = tl.cost_polynomial(f)
     names = [s.name for s in f.sizes]
     if not names or not given.keys() >= set(names) or any(isinstance(p, Relation | IndexArray) for p in f.params):

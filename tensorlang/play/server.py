@@ -1,4 +1,4 @@
-"""The playground as a web server for this machine alone."""
+"""The playground as a web server for this machine only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLICY = (
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`GET /` is the page, `POST /ask` a question as JSON; both only for pages of this machine."""
+    """`GET /` returns the page, `POST /ask` takes a question as JSON; both only for pages of this machine."""
 
     protocol_version = "HTTP/1.1"
     lock = Lock()
@@ -40,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a question."""
         length = self.headers.get("Content-Length", "")
-        is_json = self.headers.get("Content-Type", "").startswith("application/json")  # which no foreign page may send
+        is_json = self.headers.get("Content-Type", "").startswith("application/json")  # not for foreign pages
         if not self._is_local() or self.path != "/ask" or not is_json:
             self.close_connection = True
             self._send(HTTPStatus.FORBIDDEN, "text/plain", b"for this page alone")
@@ -61,10 +61,10 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, "application/json", json.dumps(found).encode())
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing of what is asked."""
+        """Log nothing."""
 
     def _is_local(self) -> bool:
-        """Whether the request names this machine, as no page of another one does."""
+        """Whether the request's headers name this machine, as pages from elsewhere do not."""
         return self.headers.get("Host", "").rsplit(":", 1)[0] in _LOCAL
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(port: int, started: Callable[[str], None]) -> None:
-    """Serve the playground until interrupted; `started` is told its address. Port 0 is any that is free."""
+    """Serve the playground until interrupted; `started` is called with its address. Port 0 is any free port."""
     with ThreadingHTTPServer((_LOCAL[0], port), Handler) as server:
         server.daemon_threads = True
         started(f"http://{_LOCAL[0]}:{server.server_address[1]}/")

@@ -1,7 +1,7 @@
 """The adjoint of each path: cotangents are handed into the branches and loops that made the values.
 
-What the adjoint of a path executes is the adjoint of the straight line that the path is, so it costs at most 4 times
-that, with the values that it reads stored: those of a loop once for each trip, at most as many as its bound.
+The adjoint of a path is that of the path as straight-line code, so it costs at most 4 times the path. The values that
+it reads are stored: those of a loop once for each trip, at most as many times as its bound.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Adjoint:
         made.append(Op(str(bars[v]), "acc" if sign > 0 else "less", (before, t)))
 
     def block(self, statements: Sequence[Stmt], bars: Bars) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
-        """The statements, those of loops storing what is read later, and the statements of the adjoint of them, which
+        """The statements, with loops that store the values read later, and the statements of their adjoint, which
         change `bars`."""
         forward: list[Stmt] = []
         backward: list[Stmt] = []
@@ -125,7 +125,7 @@ class _Adjoint:
         return found
 
     def _nothing(self, name: str) -> Value:
-        """What stands for `name` where nobody reads it."""
+        """A placeholder for `name` where nobody reads it."""
         kind = int if name.startswith("_trips") else self.kinds.get(name, float)
         return kind() if kind is not float else 0.0
 
@@ -178,7 +178,7 @@ def _new(v: Value, names: dict[str, str]) -> Value:
 
 
 def adjoint(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: Names) -> Code:
-    """`code` with the partial derivatives of its first result by `wrt` as further results, by its adjoint."""
+    """`code` with the partial derivatives of its first result by `wrt` as further results, computed by its adjoint."""
     act = active(code, wrt, kinds)
     made = _Adjoint(act, kinds, fresh)
     bars: Bars = {}

@@ -1,8 +1,8 @@
 """The SSA form of a function as a scalar function of the language, and its partial derivatives as further ones.
 
-The value costs what a path with one trip of each loop costs, the unit in which such functions are counted; a partial
-derivative costs what it adds to that, and reads the value, so that this is counted where there is none but it. In
-generated code one call computes a value and its partial derivatives at the same place.
+The value costs as much as a path with one trip of each loop, the unit in which such functions are counted. A partial
+derivative costs what it adds to that; it takes the value as an argument, so that this is always counted as well. In
+generated code, one call computes a value and its partial derivatives at the same place.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from tensorlang.scalars.text import code_text
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of a function of numbers.
+    """The plan for a scalar function.
 
-    `code` is its form, `mode` the way to its derivatives: "inlined" without loops that data decide, else "dual" or
-    "reverse". `value` and `derivatives` are what a path costs that has one trip of each loop and the cheaper sides of
-    branches; `stored` is how many numbers the reverse pass stores for each point, 0 for duals.
+    `code` is its form, and `mode` the way to its derivatives: "inlined" without data-dependent loops, else "dual" or
+    "reverse". `value` and `derivatives` are the costs of a path with one trip of each loop and the cheaper sides of
+    branches; `stored` is the number of numbers that the reverse pass stores for each point, 0 for duals.
     """
 
     code: Code
@@ -83,12 +83,12 @@ class Plan:
 
 
 def has_loops(block: Sequence[Stmt]) -> bool:
-    """Whether a loop is left in it."""
+    """Whether a block has a loop."""
     return any(isinstance(s, While) or (isinstance(s, If) and has_loops((*s.then, *s.otherwise))) for s in block)
 
 
 def unbounded(block: Sequence[Stmt]) -> bool:
-    """Whether it has a loop without a bound."""
+    """Whether a block has a loop without a bound."""
     for s in block:
         match s:
             case While():
@@ -124,19 +124,19 @@ def differentiable(code: Code) -> tuple[str, ...]:
 
 
 def derived(code: Code, mode: str) -> Code:
-    """The value and the partial derivatives of the first result, by "dual" numbers or the "reverse" pass."""
+    """The code of the value and the partial derivatives of the first result, by "dual" numbers or a "reverse" pass."""
     made = adjoint if mode == "reverse" else dual
     return made(code, differentiable(code), types(code), _fresh(code))
 
 
 def _fresh(code: Code) -> Names:
-    """Names that `code` has not."""
+    """Names that don't occur in `code`."""
     numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
     return Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 
 
 def _stores(block: Sequence[Stmt]) -> bool:
-    """Whether it has a loop that stores something for each trip."""
+    """Whether a block has a loop that stores something for each trip."""
     return any(
         (isinstance(s, While) and (bool(s.saves) or _stores((*s.head, *s.body))))
         or (isinstance(s, If) and _stores((*s.then, *s.otherwise)))
@@ -207,9 +207,9 @@ def _made(code: Code, mode: str) -> ScalarFunction:
 class _Derivatives:
     """The partial derivatives of `code`, the function `name`, as functions of their own.
 
-    Each has the value of what it is a derivative of as one more argument, which it does not read: so that is paid for,
-    and a derivative costs what it adds to it. `name` has `values` of these already, and visits the `loops` of the first
-    function.
+    Each takes the value of the function that it is a derivative of as one more argument, which it does not read: so the
+    value is paid for, and the derivative costs only what it adds. `name` already has `values` such arguments, and
+    counts visits to the `loops` of the first function.
     """
 
     def __init__(self, code: Code, plan: Plan, mode: str, name: str, values: int, loops: Loops) -> None:
@@ -244,14 +244,14 @@ class _Derivatives:
         return self.known[k]
 
     def _added(self, k: int, own: Code) -> tuple[int, Linear]:
-        """What the k-th derivative costs beside the value, with one trip of each loop and on each path: that of `own`,
-        or its share of the adjoint. All together cost no less than what computes them at once."""
+        """The cost of the k-th derivative in addition to the value, with one trip of each loop and on each path: that
+        of `own`, or its share of the adjoint. All together cost no less than computing them at once."""
         value, many = path_cost(self.code), len(self.wrt)
         if self.plan.mode == "reverse":
             share, rest = divmod(self.plan.derivatives, many)
             return share + (rest if k == 0 else 0), _shares(_less(path_cost(self.joint), value), many)[k]
         cost = max(0, shortest(own) - self.plan.value)
-        if k == 0:  # each may take another side of a branch for the cheaper one
+        if k == 0:  # the cheaper side of a branch may differ between them
             others = (dual(self.code, [x], self.kinds, _fresh(self.code)) for x in self.wrt[1:])
             cost = max(cost, self.plan.derivatives - sum(max(0, shortest(c) - self.plan.value) for c in others))
         return cost, _less(path_cost(own), value)
@@ -266,7 +266,7 @@ def _registered(
     values: int,
     derivatives: Callable[[], _Derivatives],
 ) -> ScalarFunction:
-    """`code` as a function that has this number of `values` after its arguments."""
+    """`code` as a function with this number of `values` as further arguments."""
     n = len(code.params)
     called = f"{shared[0].name}{'_with_derivatives' if shared[1] else ''}"
     return add_black_box(
@@ -293,7 +293,7 @@ def _less(a: Linear, b: Linear) -> dict[int, int]:
 
 
 def _shares(a: Linear, count: int) -> list[dict[int, int]]:
-    """`a` as a sum of `count` parts, the first of which has what is left."""
+    """`a` as a sum of `count` equal parts, except that the first also has the remainder."""
     parts: list[dict[int, int]] = [{} for _ in range(count)]
     for site, k in a.items():
         for j, part in enumerate(parts):
@@ -306,7 +306,7 @@ def _each(a: Linear) -> tuple[tuple[int, int], ...]:
 
 
 def _labels(code: Code, name: str) -> dict[int, str]:
-    """What the visits of loops and branches are called."""
+    """The names of the visits of loops and branches."""
     loops = loop_sites(code.body)
     labels = {site: f"trips({name}{f', {k + 1}' if len(loops) > 1 else ''})" for k, site in enumerate(loops)}
     branches = branch_sites(code.body)

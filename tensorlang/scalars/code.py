@@ -21,7 +21,7 @@ Value = str | int | float | bool
 """A name or a constant."""
 
 ABSENT = "_0"
-"""The cotangent that nothing has contributed to; adding to it costs nothing (4.24, where p0 is false)."""
+"""A cotangent without contributions so far; adding to it costs nothing (4.24, where p0 is false)."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Names:
 
 
 def names(values: Iterable[Value]) -> set[str]:
-    """Those that are names."""
+    """The names among `values`."""
     return {v for v in values if isinstance(v, str)}
 
 
@@ -155,7 +155,7 @@ def defined(block: Iterable[Stmt], inner: bool = False) -> set[str]:
 
 
 def renamed(block: Iterable[Stmt], new: Mapping[str, Value]) -> tuple[Stmt, ...]:
-    """A block that reads `new` in place of these names."""
+    """A block that reads the values of `new` in place of its keys."""
 
     def v(x: Value) -> Value:
         return new.get(x, x) if isinstance(x, str) else x
@@ -270,7 +270,7 @@ def without_unused(code: Code) -> Code:
 
 
 def _needed(block: tuple[Stmt, ...], wanted: set[str]) -> tuple[Stmt, ...]:
-    """The statements of `block` that `wanted` needs; nothing after it reads another name."""
+    """The statements of `block` that `wanted` needs, given that no other names are read after the block."""
     wanted = set(wanted)
     kept: list[Stmt] = []
     for s in reversed(block):
@@ -300,7 +300,7 @@ def _needed(block: tuple[Stmt, ...], wanted: set[str]) -> tuple[Stmt, ...]:
 
 
 def _closure(start: set[str], carried: tuple[str, ...], nexts: tuple[Value, ...], body: tuple[Stmt, ...]) -> set[str]:
-    """Those of `carried` that `start` needs over any number of trips."""
+    """The names in `carried` that `start` needs over any number of trips."""
     keep = {c for c in carried if c in start}
     while True:
         roots = names(n for c, n in zip(carried, nexts, strict=True) if c in keep)

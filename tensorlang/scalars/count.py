@@ -1,4 +1,4 @@
-"""The value of a function of numbers, and how many operations the path to it has."""
+"""The value of a scalar function, and the number of operations on its path."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tensorlang.scalars.code import ABSENT, Back, Code, If, Op, Stmt, Value, Whi
 from tensorlang.scalars.ops import cost, types, value
 
 MOST_OPERATIONS = 100_000_000
-"""A function that runs longer is taken not to end."""
+"""A function that runs longer is assumed not to end."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What happened on one path: the results, the operations, the trips of all loops, and the values stored; `visits`
-    has the trips of each loop, and how often the condition of each branch held, by their numbers."""
+    """The record of one path: the results, the operations, the trips of all loops, and the values stored. `visits` has,
+    by number, the trips of each loop, and how often the condition of each branch held."""
 
     results: tuple[float, ...]
     operations: int
@@ -143,7 +143,7 @@ def run(code: Code, arguments: Sequence[float]) -> Run:
 
 
 def _operation_costs(code: Code) -> Callable[[Op], int]:
-    """What an operation of `code` costs."""
+    """A function that gives the cost of an operation of `code`."""
     kinds = types(code)
 
     def kind(v: Value) -> Any:
@@ -158,12 +158,12 @@ def _operation_costs(code: Code) -> Callable[[Op], int]:
 
 
 Linear = Mapping[int, int]
-"""A number of operations, or of visits: the sum of weights times visits, 0 being the number of that which is 1."""
+"""A number of operations or visits, as a sum of weights times visits, by number; number 0 is for the constant 1."""
 
 
 def path_cost(code: Code) -> Linear:
-    """The operations of every path: by the visits of its loops and branches. Where nothing has contributed to a
-    cotangent of a loop yet, the addition to it is counted."""
+    """The operations on any path, in terms of the visits of its loops and branches. The first addition to a cotangent
+    of a loop is counted, too."""
     operation = _operation_costs(code)
     total: Counter[int] = Counter()
 

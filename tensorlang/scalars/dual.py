@@ -1,7 +1,7 @@
-"""Values and partial derivatives in one pass: each number carries its derivatives by the parameters, where it has any.
+"""Values and partial derivatives in one pass: each number carries its partial derivatives, if it has any.
 
-A branch gives the derivatives of the side that is taken, so nothing of the other side is seen in them; a loop carries
-them along. There is nothing to store, and no bound on the trips. A value costs at most 3 more for each parameter.
+A branch returns the derivatives of the side that is taken, which the other side does not affect; a loop carries them
+along. Nothing is stored, and trips need no bound. A value costs at most 3 more for each parameter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tensorlang.scalars.ops import is_number, partials
 
 
 def active(code: Code, wrt: Sequence[str], kinds: dict[str, type]) -> set[str]:
-    """The names whose values depend on `wrt` without steps."""
+    """The names whose values depend on `wrt` other than by steps."""
     found = set(wrt)
 
     def put(name: str, *of: Value) -> bool:
@@ -82,7 +82,7 @@ class _Dual:
             if s.out not in act:
                 continue
             if s.f == "*" and s.args[0] == s.args[1] and s.args[0] in act:
-                # x * x: half of the additions and one multiplication less than by the rule of products
+                # x * x: half of the additions, and one multiplication less than with the product rule
                 t = self.tangent(s.args[0], k)
                 self.of[k][s.out] = emit("*", (2.0, s.args[0]) if t == 1.0 else (emit("*", (2.0, s.args[0])), t))
                 continue
@@ -142,7 +142,7 @@ class _Dual:
 
 
 def dual(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: Names) -> Code:
-    """`code` with the partial derivatives of its first result by `wrt` as further results."""
+    """`code` with the partial derivatives of its first result with respect to `wrt` as further results."""
     made = _Dual(code, wrt, kinds, fresh)
     body = made.block(code.body)
     slopes = tuple(made.tangent(code.results[0], k) for k in range(len(wrt)))

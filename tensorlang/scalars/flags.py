@@ -1,10 +1,10 @@
-"""Which loops have passed their bounds: flags through branches and loops, up to `Code.over`.
+"""Flags for loops that have passed their bounds, carried through branches and loops up to `Code.over`.
 
     Y = loop at most k times ..       ->     Y, over = ..          over: whether there would have been more trips
     if c then B1 else B2              ->     .., over = if c then (.., over of B1) else (.., over of B2)
     loop .. do B                      ->     loop .., f = false .. do (.., f or over of B)
 
-Loops that no result needs are none, so they can't make it nan.
+Loops that no result needs are removed, so they can't make it nan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, def
 
 
 def without_flags(code: Code) -> Code:
-    """`code`, whose loops do not say that they have passed their bounds, without what no result needs."""
+    """`code` without flags for loops that have passed their bounds, and without statements that no result needs."""
     return without_unused(replace(code, over=False, body=_plain(code.body)))
 
 
@@ -35,7 +35,7 @@ def _plain(block: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def with_flags(code: Code) -> Code:
-    """`code`, which has no flags, with them."""
+    """`code`, which has no flags, with flags added."""
     numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
     fresh = Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 

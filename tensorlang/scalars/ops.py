@@ -4,8 +4,8 @@
     < <= > >= == !=, and or not, select                        1 for a comparison of numbers, 0 for the others
     // % trunc                                                 of integers, or to them
 
-What is done on integers and truth values alone costs nothing, as index arithmetic in Figure 6. `acc` and `less` add to
-a cotangent, and subtract from it.
+Operations on integers and truth values alone cost nothing, like index arithmetic in Figure 6. `acc` and `less` add to a
+cotangent, and subtract from it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def called(op: Op) -> ScalarFunction | None:
 
 
 def cost(f: str, args: Iterable[Any]) -> int:
-    """What f costs on these numbers, or on operands of these types."""
+    """The cost of f on these numbers, or on operands of these types."""
     args = list(args)
     if f in ("copy", "select", *LOGIC, *WHOLE) or not any(isinstance(a, float) for a in args):
         return 0
@@ -105,12 +105,12 @@ def cost(f: str, args: Iterable[Any]) -> int:
 
 
 def is_number(f: str) -> bool:
-    """Whether f has a derivative: its value is a number that depends on its arguments without steps."""
+    """Whether f has a derivative: its value is a number that depends on its arguments other than by steps."""
     return f not in COMPARISONS and f not in LOGIC and f not in WHOLE
 
 
 def types(code: Code) -> dict[str, type]:
-    """What each name stands for: float, int or bool."""
+    """The type of each name: float, int or bool."""
     found: dict[str, type] = {p: int if p in code.whole else float for p in code.params}
     found[ABSENT] = float
 
@@ -161,7 +161,7 @@ def _join(*kinds: type | None) -> type | None:
 
 
 def kind_of(f: str, kinds: Iterable[type]) -> type:
-    """What f gives for operands of these kinds."""
+    """The type of f's value for operands of these types."""
     return _kind(f, list(kinds)) or float
 
 
@@ -180,11 +180,11 @@ def _kind(f: str, kinds: list[type | None]) -> type | None:
 
 Emit = Callable[[str, tuple[Value, ...]], Value]
 Part = tuple[int, Callable[[Value], Value], int]
-"""Which argument, the product of its partial derivative and a tangent or cotangent, and the sign of it."""
+"""The number of an argument, a function that multiplies a tangent or cotangent by the partial derivative, its sign."""
 
 
 def partials(op: Op, emit: Emit) -> list[Part]:
-    """The derivative of an operation by each argument; `emit` makes an operation and gives its name."""
+    """The partial derivatives of an operation; `emit` makes an operation and returns its name."""
     a, y = op.args, op.out
     same: Callable[[Value], Value] = lambda t: t
     match op.f:
@@ -231,7 +231,7 @@ def _applied(e: Expr, known: dict[Expr, Value], seed: Expr, emit: Emit, t: Value
 
 
 def times(emit: Emit, a: Value, b: Value) -> Value:
-    """a * b, where a factor 1 costs nothing."""
+    """a * b; a factor of 1 is left out."""
     for one, other in ((a, b), (b, a)):
         if not isinstance(one, str) and one == 1:
             return other

@@ -10,7 +10,7 @@ from tensorlang.scalars.flags import without_flags
 
 
 def plain(code: Code) -> dict[str, Any]:
-    """`code` without what says that loops have passed their bounds."""
+    """`code` without flags for loops that have passed their bounds."""
     code = without_flags(code)
     return {
         "params": list(code.params),

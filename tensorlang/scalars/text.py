@@ -5,8 +5,8 @@
       while abs(x_5 * x_5 - a) > 0.000001 * a
       do 0.5 * (x_5 + a / x_5)
 
-An operation whose value is read once, in the same block, stands where it is read. That a loop has passed its bound is
-not said: then the results are nan.
+An operation whose value is read once, in the same block, is written where it is read. Flags for loops that have passed
+their bounds are not written: the results are nan then.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Printer:
                     self._count(s.body)
 
     def block(self, statements: Sequence[Stmt], results: Sequence[Value], indent: int) -> list[str]:
-        """The lines of a block, the last of which has its results."""
+        """The lines of a block, ending with its results."""
         pad = "  " * indent
         here: set[str] = {v for v in results if isinstance(v, str)}
         for s in statements:
@@ -130,7 +130,7 @@ class _Printer:
         elif s.f == "pow":
             shown = f"{self._value(s.args[0], held, _ATOM)} ^ {_name(s.args[1])}"
         elif s.f in _LEVELS:
-            # a comparison of comparisons is none
+            # comparisons can't be compared
             left = self._value(s.args[0], held, own + (s.f in COMPARISONS))
             shown = f"{left} {_SPELLED.get(s.f, s.f)} {self._value(s.args[1], held, own + 1)}"
         elif s.f == "copy":
@@ -141,7 +141,7 @@ class _Printer:
 
 
 def _read_here(s: Stmt) -> Sequence[Value]:
-    """What a statement reads in the block that it stands in, not in its own."""
+    """The values that a statement reads in its own block, not in blocks within it."""
     match s:
         case Op():
             return s.args

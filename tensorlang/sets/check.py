@@ -1,10 +1,10 @@
 """The bounds check: no access leaves its array, for all sizes, wherever the brackets around it are true.
 
-What is left to prove of an access goes outward from it through the program. On its way it collects the ranges of
-the binders and the brackets that it passes, until it is proved; most are by the time that their indices are bound.
-An expression that occurs in many places is looked at once. An element of an index array is in the range that the
-array's type says, and an element that is chosen where its choice's condition holds; the places at which arrays are
-looked up are proved like accesses. An extremum needs a point, wherever its own range and all others are not empty.
+The claim that an access is within its array moves outward from the access through the program. On its way it collects
+the ranges of the binders and the brackets that it passes, until it is proved; most claims are by the time that their
+indices are bound. An expression that occurs in many places is visited once. An element of an index array is in the
+range that the array's type gives, and a chosen element fulfils the condition of its choice; the places of lookups are
+proved like those of accesses. An extremum needs a point wherever its own range and all others are not empty.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _negative(e: Recur) -> OutOfBounds:
 
 
 def unproved(f: Function) -> Iterator[Claim]:
-    """The claims about `f` that can't be proved. Raises `LimitError` where there are too many to tell."""
+    """The claims about `f` that can't be proved. Raises `LimitError` if there are too many to decide."""
     facts = tuple(
         q for size in declared_sizes(f) if (q := at_most(constant(0), size)) is not TRUE and not obvious((), q)
     )
@@ -104,7 +104,7 @@ def unproved(f: Function) -> Iterator[Claim]:
 
 
 def _claims(e: Expr, parts: list[_Claims]) -> _Claims:
-    """What is to be proved around `e`, given the same of its children."""
+    """The claims in `e` that are left to prove outside of it, given those of its children."""
     below = _joined(parts)
     match e:
         case Access():
@@ -138,7 +138,7 @@ def _in_bounds(e: Access) -> Iterator[Claim]:
 
 
 def _looked_up(lookup: Lookup) -> Iterator[Claim]:
-    """That an index array has the place at which it is looked up."""
+    """Claims that the place of a lookup is within its index array."""
     for k in range(len(lookup.at)):
         read = access(Var(lookup.array.name, type_of(lookup.array)), *lookup.at[: k + 1])
         assert isinstance(read, Access)
@@ -150,10 +150,11 @@ def _looked_up_in(p: Predicate) -> list[Claim]:
 
 
 def _within(p: Predicate) -> Iterator[tuple[Lookup, Claim]]:
-    """The lookups in `p`, and that there are such places where their comparisons hold, and what stands beside them.
+    """The lookups in `p`, with claims that their places exist where their comparisons and the conjuncts beside these
+    hold.
 
-    A comparison is false where it looks up a place that is not there, so where it holds of no element in the array's
-    range it does no harm; nor do several, where they hold of no element together.
+    A comparison that looks up a place outside of the array is false, so this does no harm where no element in the
+    array's range would make it true; nor do several comparisons, where no element would make all of them true.
     """
     match p:
         case And(parts):
@@ -174,7 +175,7 @@ def _within(p: Predicate) -> Iterator[tuple[Lookup, Claim]]:
 
 
 def _has_a_point(e: Extremum | Choice) -> Iterator[Claim]:
-    """That the condition of an extremum holds somewhere, its range not being empty."""
+    """The claim that the condition of an extremum holds somewhere, if its range is not empty."""
     if e.pred is not TRUE:
         some = simplify_in(project({e.index: e.size}, e.pred, {}), {})
         needs = tuple(q for q in conjuncts(some) if q is FALSE or isinstance(q, Equal | NonNegative))
@@ -183,15 +184,14 @@ def _has_a_point(e: Extremum | Choice) -> Iterator[Claim]:
 
 
 def _has_steps(e: Recur) -> Iterator[Claim]:
-    """That the number of steps is not negative."""
+    """The claim that the number of steps is not negative."""
     p = at_most(constant(0), e.size)
     if p is not TRUE and not obvious((), p):
         yield Claim(e, e.size, e.size, (p,), open=frozenset())
 
 
 def _where_chosen(claim: Claim, array: IndexArray, value: Expr) -> Claim:
-    """`claim` where elements of `array`, which a let makes `value`, fulfil the condition under which they were
-    chosen."""
+    """`claim`, given that elements of `array`, which a let binds to `value`, fulfil the condition of their choice."""
     for lookup in claim.lookups():
         if lookup.array is array:
             at: dict[Atom, Affine] = {}
@@ -230,7 +230,7 @@ def _each(claims: _Claims) -> Iterator[Claim]:
 
 
 def _fewest(claims: Iterable[Claim]) -> _Claims:
-    """What is left to prove of `claims`: of those with the same needs, the ones with the fewest conditions."""
+    """The `claims` that are not yet proved; among those with the same needs, only the ones with minimal conditions."""
     groups: dict[tuple[bool, tuple[Predicate, ...]], list[tuple[frozenset[Predicate], Claim]]] = {}
     for claim in claims:
         if not claim.needs:

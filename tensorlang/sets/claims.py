@@ -1,4 +1,4 @@
-"""What is left to prove of a place in a program, on its way outward through the binders and brackets around it."""
+"""Claims about a place in a program, as they move outward through the binders and brackets around it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tensorlang.sets.isl import implies, is_empty, obvious
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """`needs` is what is not yet proved of `subject` from `conditions`, which hold around it out to some place.
+    """`needs` are the predicates about `subject` that are not yet proved from `conditions`, those around it so far.
 
-    The subject is an access at `at`, which needs to be less than `size`, an extremum or a choice, which needs a point,
-    or a recurrence, whose steps are not fewer than none. `binders` are those passed on the way, the innermost first;
-    the indices of `open` are still to be bound.
+    The subject is an access at `at`, which must be less than `size`, an extremum or a choice, which needs a point, or a
+    recurrence, whose number of steps must not be negative. `binders` are those passed on the way, the innermost first;
+    the indices in `open` are still to be bound.
     """
 
     subject: Access | Extremum | Choice | Recur
@@ -58,7 +58,7 @@ class Claim:
         return claim.proved() if claim.needs and closes and not claim.open else claim
 
     def chosen(self, guard: Predicate, p: Predicate) -> Claim:
-        """The claim under `p`, which holds where `guard` does, if that is known to hold."""
+        """The claim under `p`, which follows from `guard`, if the conditions imply `guard`; else the claim itself."""
         return self.under(p) if guard is TRUE or implies(conjunction(self.conditions), guard) else self
 
     def lookups(self) -> tuple[Lookup, ...]:
@@ -81,14 +81,14 @@ class Claim:
         return replace(self, needs=needs)
 
     def surroundings(self) -> Predicate:
-        """All conditions, with 0 <= i < n replaced by n >= 1 for each index i that nothing else speaks of."""
+        """All conditions, with 0 <= i < n replaced by n >= 1 for each index i that nothing else mentions."""
         ranges = {p: i for i, n in self.binders for p in conjuncts(within(atom_affine(i), n))}
         needed = {i for p in (*self.needs, *self.conditions) if p not in ranges for i in indices_of(p)}
         present = [less(constant(0), n) for i, n in self.binders if i not in needed]
         return conjunction([*(p for p in self.conditions if p not in ranges or ranges[p] in needed), *present])
 
     def _apart(self, indices: set[Index]) -> Claim:
-        """The claim with its own bound indices renamed that are among `indices`, bound further out."""
+        """The claim with its bound indices renamed if they are among `indices`, which are bound further out."""
         clash: dict[Atom, Affine] = {i: atom_affine(Index(i.name)) for i, _ in self.binders if i in indices}
         if not clash:
             return self
@@ -118,7 +118,7 @@ def indices_of(p: Predicate) -> set[Index]:
 
 
 def _in_the_corner(need: Predicate, sizes: Mapping[Index, Affine]) -> Predicate:
-    """`need` where each index has that end of its range which makes `need` say most: it implies `need`."""
+    """`need` with each index at the end of its range that makes it strongest: this implies `need`."""
     if not isinstance(need, NonNegative):
         return need
     ends: dict[Atom, Affine] = {}
@@ -130,7 +130,7 @@ def _in_the_corner(need: Predicate, sizes: Mapping[Index, Affine]) -> Predicate:
 
 
 def _connected(conditions: Iterable[Predicate], needs: Iterable[Predicate]) -> Predicate:
-    """Those of `conditions` that speak of sizes alone, or of indices that `needs` are about, perhaps through others."""
+    """Those of `conditions` that are on sizes alone or connected, directly or through others, to indices in `needs`."""
     mentions: dict[Index, list[Predicate]] = {}
     kept: dict[Predicate, None] = {}
     for p in conditions:

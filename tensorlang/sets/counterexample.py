@@ -19,7 +19,7 @@ _NAMED = 8
 
 
 def out_of_bounds(f: Function, claim: Claim) -> OutOfBounds | LimitError:
-    """The error that `claim` ends in: its needs fail somewhere, and its conditions go out to the whole of `f`."""
+    """The error for an unproved `claim` that has reached the outside of `f`, with a witness if one is found."""
     point = _witness(claim, claim.surroundings())
     if point is None:
         return undecided(claim)
@@ -37,9 +37,9 @@ def out_of_bounds(f: Function, claim: Claim) -> OutOfBounds | LimitError:
 
 
 def empty_extremum(f: Function, claim: Claim) -> EmptyExtremum | None:
-    """The error that `claim`, of an extremum or a choice, ends in, sizes and ranges being at least 1.
+    """The error for an unproved `claim` about an extremum or a choice, with a witness for sizes of at least 1.
 
-    None where only the data decide.
+    None if data matter, or there is no such witness.
     """
     around = claim.surroundings()
     if any(relations(p) or lookups(p) for p in (around, *claim.needs)):
@@ -67,7 +67,7 @@ def undecided(claim: Claim) -> LimitError:
 
 
 def _witness(claim: Claim, around: Predicate) -> dict[Atom, int] | None:
-    """Values of indices, sizes and elements at which a need fails, the sizes being small."""
+    """Values of indices, sizes and elements at which a need fails, with small sizes."""
     points = [sample(conjunction([around, failure(q)])) for q in claim.needs]
     found = [point for point in points if point is not None and _is_consistent(point)]
     return min(found, key=lambda p: sum(k for a, k in p.items() if isinstance(a, Size)), default=None)
@@ -87,7 +87,7 @@ def _is_consistent(point: Mapping[Atom, int]) -> bool:
 
 
 class _Told:
-    """The values of a witness, and what indices, sizes and elements are called in messages."""
+    """The values of a witness, and the names of indices, sizes and elements in messages."""
 
     def __init__(self, f: Function, claim: Claim, point: Mapping[Atom, int]) -> None:
         free: list[Atom] = [*(i for i, _ in reversed(claim.binders)), *f.sizes]
@@ -119,7 +119,7 @@ class _Told:
 
 
 def _names(f: Function, atoms: list[Atom]) -> dict[Atom, str]:
-    """Names for `atoms`, no two the same; of two indices called i the inner one, which comes later, keeps its name."""
+    """Distinct names for `atoms`; of two indices called i the inner one, which comes later, keeps its name."""
     taken = taken_names(f)
     names: dict[Atom, str] = {}
     for atom in reversed(atoms):
@@ -145,7 +145,7 @@ def _hint(claim: Claim, written: Callable[[Affine], str]) -> str | None:
 
 
 def _as_access(claim: Claim) -> Access:
-    """The access that is too far out, as the claim names its indices."""
+    """The access that is out of bounds, with the claim's names for indices."""
     assert isinstance(claim.subject, Access)
     return Access(claim.subject.body, claim.at, claim.subject.place)
 

@@ -29,11 +29,12 @@ _MAX_PAIRS = 64
 
 
 def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Predicate] | None:
-    """Conjuncts that hold just where some 0 <= index < size makes all of `parts` hold; None if not found.
+    """Conjuncts equivalent to the existence of an index, 0 <= index < size, with all of `parts`; None if none are
+    found.
 
     An equality that determines the index (coefficient 1 or -1) is solved for it. Else the bounds of the index are
-    paired (Fourier and Motzkin), which loses nothing if all lower or all upper ones have coefficient 1. An index at
-    which an array is looked up has no bounds to pair.
+    paired (Fourier and Motzkin), which is exact if all lower or all upper ones have coefficient 1. That is impossible
+    for an index at which an array is looked up.
     """
     i = atom_affine(index)
     parts = [*parts, at_most(constant(0), i), less(i, size)]
@@ -60,7 +61,7 @@ def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Pr
 
 
 def exists_at_all(a: Affine) -> Predicate:
-    """That the elements of partial index arrays in `a` are from ranges that are not empty."""
+    """The condition that elements of partial index arrays in `a` have nonempty ranges."""
     sizes = dict.fromkeys(lookup.array.size for lookup in a.lookups if lookup.array.partial)
     return conjunction(less(constant(0), size) for size in sizes)
 
@@ -79,7 +80,7 @@ def tightened(p: Predicate) -> Predicate:
 
 
 def length(p: Predicate) -> int:
-    """How long `p` is to read: its comparisons and relations, and two more for each binder, which states a range."""
+    """The length of `p` for a reader: its comparisons and relations, and two more for each binder, for its range."""
     count = 0
     stack: list[Predicate] = [p]
     while stack:
@@ -95,7 +96,7 @@ def length(p: Predicate) -> int:
 
 
 def _never_negative(p: Predicate) -> tuple[Affine, ...]:
-    """What a comparison says to be at least 0."""
+    """The values that a comparison says are at least 0."""
     match p:
         case NonNegative(a):
             return (a,)
@@ -105,14 +106,14 @@ def _never_negative(p: Predicate) -> tuple[Affine, ...]:
 
 
 def _looks_up(a: Affine, index: Index) -> bool:
-    """Whether an element at a place that the index says is in `a`."""
+    """Whether `a` looks up an element at a place that depends on the index."""
     return any(index in at.free for x in a.lookups for at in x.at)
 
 
 def paired_bounds(p: Predicate) -> Predicate:
-    """What two comparisons under quantifiers say together, whatever the index is that a quantifier binds.
+    """Comparisons that follow from pairs of comparisons under a quantifier, by eliminating the index that it binds.
 
-    With exists q. 4*q <= i and j < 4*q + 4 it is j < i + 4.
+    From exists q. 4*q <= i and j < 4*q + 4 it follows that j < i + 4.
     """
     found: list[Predicate] = []
     for q in conjuncts(p):

@@ -1,11 +1,11 @@
-"""Predicates as systems of rows over numbered dimensions, so that questions that differ only in names are the same.
+"""Predicates as systems of rows over numbered dimensions, so that questions that differ only in names are equal.
 
 Dimensions 0, 1, ... are the free atoms in order of first occurrence, dimensions -1, -2, ... the indices bound by
-`exists`. As there is no negation, every `exists` may stand at the very outside, and a formula is a conjunction
-of rows and of disjunctions of formulas.
+`exists`. As there is no negation, every `exists` can be moved to the outside, and a formula is a conjunction of rows
+and of disjunctions of formulas.
 
-An element of an index array is a dimension like any other atom, of which nothing is known but its range: that two
-places may be the same is not. Where its place is bound by an `exists`, it is a bound dimension.
+An element of an index array is a dimension like any other atom. Only its range is known, not that elements at equal
+places are equal. If its place is bound by an `exists`, it is a bound dimension.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Formula = tuple[tuple[Row, ...], tuple[tuple["Formula", ...], ...]]
 """All rows hold, and of each tuple of formulas at least one does."""
 
 Mark = Related | Exists
-"""A predicate that only the data decide: it has a dimension of its own, 1 where it holds and else 0."""
+"""A predicate that only data determine: it has a dimension of its own, 1 where it holds and else 0."""
 
 Place = tuple[Lookup, tuple[tuple[Index, int], ...]]
-"""An element of an index array, with the dimensions of the bound indices that its places mention."""
+"""An element of an index array, with the dimensions of the bound indices in its place."""
 
 MAX_ROWS = 500
 MAX_PIECES = 600
@@ -48,15 +48,15 @@ MAX_DEPTH = 60
 
 
 class TooHard(Exception):
-    """The question would take too long; who asked it takes the safe answer."""
+    """The question would take too long; its caller takes the safe answer."""
 
 
 class Encoder:
     """Formulas that share one numbering of their atoms.
 
     With `marks`, predicates that `needs_data` become dimensions of their own. Without, a relation holds wherever it
-    may, and an element at a bound place is anything in its range: as predicates have no negation, that is the largest
-    set that they can be.
+    may, and an element at a bound place is anything in its range. As predicates have no negation, this gives the
+    largest set possible.
     """
 
     def __init__(self, marks: bool) -> None:
@@ -71,13 +71,13 @@ class Encoder:
     def formula(self, p: Predicate, ranged: bool = True) -> Formula:
         """The formula of `p`. Raises `TooHard` if it is too large for integer sets.
 
-        A comparison of elements of index arrays says that they are in their ranges, unless `ranged` is False.
+        A comparison of elements of index arrays implies that they are in their ranges, unless `ranged` is False.
         """
         self.ranged = ranged
         return run(self._formula(p, {}, 0))
 
     def surroundings(self) -> Formula:
-        """What is always true of the atoms met so far: sizes are not negative, marks are 0 or 1."""
+        """The facts about the atoms met so far: sizes are not negative, marks are 0 or 1."""
         rows: list[Row] = []
         for atom, d in self.free.items():
             if not isinstance(atom, Index | Lookup):
@@ -141,7 +141,7 @@ class Encoder:
         return self.free.setdefault(atom, len(self.free)) if d is None else d
 
     def _elements_ranges(self, a: Affine, scope: Mapping[Index, int]) -> list[Row]:
-        """0 <= element < size for the elements of index arrays that `a` is a sum of."""
+        """0 <= element < size for the elements of index arrays that are terms of `a`."""
         found: list[Row] = []
         for lookup, _ in a.terms if self.ranged and a.lookups else ():
             if isinstance(lookup, Lookup):
@@ -152,7 +152,8 @@ class Encoder:
         return found
 
     def _element(self, lookup: Lookup, scope: Mapping[Index, int]) -> int | None:
-        """The dimension of an element at a bound place, the same for the same bound indices."""
+        """The dimension of an element at a bound place, one for each choice of bound indices; None if it isn't
+        bound."""
         bound = tuple((i, scope[i]) for a in lookup.at for i in a.indices if i in scope)
         if bound and (lookup, bound) not in self.places:
             self.bound += 1
@@ -165,7 +166,7 @@ class Encoder:
         return True, -1, ((self.free.setdefault(key, len(self.free)), 1),)
 
     def decode(self, row: Row) -> Predicate | None:
-        """The predicate that a row of free dimensions says, or None if it tangles marks with atoms."""
+        """The predicate for a row over free dimensions; None if there is none, as for marks mixed with atoms."""
         equality, value, terms = row
         atoms = list(self.free)
         affine = []
@@ -206,7 +207,7 @@ def _bound_name(depth: int) -> Index:
 
 @cached
 def alpha_normal(p: Predicate) -> Predicate:
-    """`p` with its bound indices replaced by ones that only depend on how deep they are bound."""
+    """`p` with its bound indices replaced by ones that depend only on their binding depth."""
     return run(_alpha_normal(p, {}, 0))
 
 

@@ -1,11 +1,11 @@
 """Questions about predicates as sets of integer points, answered by isl. Nothing else imports islpy.
 
 Indices range over the integers unless a context says otherwise; sizes are never negative. A data relation holds
-wherever it may (inside its declared range) if that makes a set larger, and is otherwise a condition that nothing
-but itself implies. An element of an index array may be anything in its range. Every answer below is exact for
-predicates without either, and safe with them.
+wherever it may (inside its declared range) if that makes a set larger, and is otherwise a condition that only itself
+implies. An element of an index array may be anything in its range. Every answer below is exact for predicates without
+relations and such elements, and safe with them.
 
-Each question is asked of isl once, whatever the names in it: see `encode`. Questions beyond what isl can answer in
+Each question is asked of isl once, whatever the names in it: see `encode`. Questions that isl can't answer in
 reasonable time get the safe answer, which each function states.
 """
 
@@ -45,14 +45,14 @@ from tensorlang.sets.witness import asked, equal_reads, instances, necessary, op
 
 _context = islpy.Context()
 _lock = RLock()
-"""Held while isl works: its context, with the count of operations in it, is of one thread at a time."""
+"""Held while isl works, since only one thread at a time may use its context and the operation count in it."""
 DIM = islpy.dim_type
 """isl's kinds of dimensions."""
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
 _OPERATIONS = (2_000, 60_000)
-"""A question gets the first number of isl's operations, and where these don't do, the second, from the start."""
+"""The number of isl operations allowed for a question, and the number for a second try if these don't suffice."""
 _STEPS = (400, 2)
-"""What a question takes of the budget of work, and for each operation that it was given for the second time."""
+"""The steps of work that a question takes, and those for each isl operation allowed in a try that failed."""
 _HUGE = 2**40
 _CANDIDATES = 20
 _CASES = 4
@@ -86,7 +86,7 @@ def implies(p: Predicate, q: Predicate) -> bool:
 
 
 def obvious(facts: Collection[Predicate], q: Predicate) -> bool:
-    """Whether one of `facts` alone says `q`, sizes not being negative; isl is not asked."""
+    """Whether one of `facts` alone implies `q`, given that sizes are not negative; isl is not asked."""
     if q in facts:
         return True
     if not isinstance(q, NonNegative):
@@ -97,9 +97,9 @@ def obvious(facts: Collection[Predicate], q: Predicate) -> bool:
 
 
 def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicate]:
-    """Those of `parts` that remain where each in turn goes if `context` and the others that are left imply it.
+    """The `parts` that remain when each in turn is dropped if `context` and the others that are left imply it.
 
-    All are made rows once.
+    Each is encoded as rows only once.
     """
     kept = dict.fromkeys(parts)
     if not kept:
@@ -130,8 +130,8 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
 
 
 def unanswered(parts: Iterable[Predicate], facts: Predicate) -> tuple[Predicate, ...]:
-    """`parts` without the questions to data that the others answer where `facts` hold, and without comparisons that
-    another one makes more closely."""
+    """`parts` without conditions on data that follow from the others where `facts` hold, and without comparisons that
+    another part obviously implies."""
     kept = list(parts)
     for q in tuple(kept):
         others = [other for other in kept if other is not q]
@@ -165,12 +165,12 @@ def _implies(p: Predicate, q: Predicate) -> bool:
             return True
         case Or(parts) if needs_data(q) and (any(implies(p, part) for part in parts) or _in_each_case(p, q)):
             return True
-        case Exists() if needs_data(q):  # marks cannot say more of data at places that are bound
+        case Exists() if needs_data(q):  # marks can't express more about data at bound places
             return _has_witness(p, q)
     encoder = Encoder(marks=needs_data(q))
     try:
         small, large = encoder.formula(p), encoder.formula(q, ranged=False)
-        if isinstance(q, Or):  # of what is there one case holds, as of an element below 2 that is 0 or 1
+        if isinstance(q, Or):  # an element that exists is in one of the cases, as 0 or 1 if it is below 2
             small = both_of(small, encoder.formula(conjunction(within(x, n) for x, n in _there(p, q))))
         small = both_of(small, encoder.surroundings())
         return _subset(len(encoder.free), encoder.bound, small, large)
@@ -179,8 +179,8 @@ def _implies(p: Predicate, q: Predicate) -> bool:
 
 
 def _there(p: Predicate, q: Predicate) -> list[tuple[Affine, Affine]]:
-    """The elements of index arrays that `q` compares and `p` does not, which are there wherever `p` holds, and below
-    what they are. Those without a place are not told: they are mostly of what a step compares or chooses, where the
+    """The elements of index arrays that `q` reads and `p` does not, if they exist wherever `p` holds, each with its
+    upper bound. Those without a place are left out: they mostly belong to comparisons or choices in a step, where the
     checker of certificates would have to find the same."""
     known = asked(p)
     return [
@@ -202,7 +202,8 @@ def _implies_comparison(p: Predicate, q: NonNegative | Equal) -> bool:
 
 
 def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
-    """Whether `q` holds since places that `p` says are equal have equal elements, and are both in a relation or not."""
+    """Whether `p` implies `q`, as an array has equal elements, and a relation equal truth values, at places that `p`
+    equates."""
     facts = set(conjuncts(p))
     others = (other for places, other in equal_reads(q, p) if facts.issuperset(conjuncts(places)))
     return any(
@@ -211,7 +212,7 @@ def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
 
 
 def _has_witness(p: Predicate, q: Exists) -> bool:
-    """Whether reads that are known make `q` true wherever `p` holds."""
+    """Whether reads in `p` provide a witness that `q` is true wherever `p` holds."""
     _, parts = opened(p)
     facts = conjunction(parts)
     if any(all(implies(facts, part) for part in left) for left in instances_in(q, parts)):
@@ -222,7 +223,7 @@ def _has_witness(p: Predicate, q: Exists) -> bool:
 
 
 def _in_each_case(p: Predicate, q: Predicate) -> bool:
-    """Whether `p` says that one of a few conditions on data holds, and `q` is true in each of the cases."""
+    """Whether `p` has a disjunction of a few conditions on data, and `q` is true in each of its cases."""
     _, parts = opened(p)
     union = next((part for part in parts if isinstance(part, Or) and asked(part)), None)
     if union is None or len(union.parts) > _CASES:
@@ -234,8 +235,8 @@ def _in_each_case(p: Predicate, q: Predicate) -> bool:
 def sample(p: Predicate) -> dict[Atom, int] | None:
     """A point of `p`: small values of its free indices, sizes and elements, sizes of at least 1 where they can be.
 
-    Relations hold in it wherever they may; equal places may have different elements. None if there is no point, or it
-    is too hard to find one.
+    Relations hold in it wherever they may; equal places may have different elements. None if there is no point, or
+    finding one is too hard.
     """
     encoder = Encoder(marks=False)
     try:
@@ -249,9 +250,9 @@ def sample(p: Predicate) -> dict[Atom, int] | None:
 
 
 def forced_equalities(p: Predicate, context: Predicate = TRUE) -> list[Affine]:
-    """Affine expressions that are 0 on all of `p` within `context`, though no conjunct of these says so.
+    """Affine expressions that are 0 on all of `p` within `context`, though no conjunct of these is that equality.
 
-    Empty if there is no such point at all, or if it is too hard to say.
+    Empty if `p` has no point within `context`, or if it is too hard to say.
     """
     both = conjunction([p, context])
     encoder = Encoder(marks=False)
@@ -283,7 +284,7 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
             return None
         options.append(conjunction(part for part in parts if part is not None))
     found = disjunction(options)
-    # decoding forgets that data marked 0 could exclude points, so what was found is compared with what was asked
+    # decoding forgets that data marked 0 could exclude points, so the result is compared with the question
     same = implies(conjunction([p, context]), found) and implies(conjunction([found, context]), p)
     return found if same else None
 
@@ -298,13 +299,13 @@ def both_of(f: Formula, g: Formula) -> Formula:
     return tuple(dict.fromkeys(f[0] + g[0])), f[1] + g[1]
 
 
-# What follows talks to isl. Its questions and answers are plain tuples, remembered by value.
+# The code below talks to isl. Its questions and answers are plain tuples, cached by value.
 
 
 def remembered(question: Callable[..., T]) -> Callable[..., T]:
     """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work.
 
-    The work is counted from here, so a question must not ask another: the answer would depend on what is remembered.
+    The work is counted from here, so a question must not ask another: the answer would depend on what is cached.
     """
 
     @cached
@@ -334,7 +335,7 @@ def remembered(question: Callable[..., T]) -> Callable[..., T]:
 
 
 def _is_spent() -> bool:
-    """Whether isl has no operations left. What it says of an error depends on what it was doing then."""
+    """Whether isl has no operations left. Its own error message depends on what it was doing."""
     try:
         islpy.Val("1", _context)
     except islpy.Error:
@@ -374,9 +375,9 @@ def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> t
 
 
 def _lowest(free: int, bound: int, points: Any, aims: list[tuple[tuple[int, int], ...]], reach: int) -> tuple[int, ...]:
-    """The values of `aims`, each as low as those before it allow, at a point of a basic set that is not empty.
+    """The lexicographic minimum of `aims` over a basic set that is not empty.
 
-    By bisection, for isl's own lexicographic minimum of a set with points is empty for some orders of its rows.
+    It is found by bisection, since isl's own lexicographic minimum is empty for some orders of the rows.
     """
     values = []
     for terms in aims:
@@ -413,12 +414,12 @@ def _gist(free: int, bound: int, inner: Formula, outer: Formula) -> tuple[tuple[
 
 
 def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
-    """The conjunctions with points that `formula` is a union of, as basic sets of its free and bound dimensions."""
+    """The nonempty conjunctions whose union is `formula`, as basic sets over its free and bound dimensions."""
     return (_basic(free, bound, rows) for rows in _conjunctions(free, bound, formula))
 
 
 def _conjunctions(free: int, bound: int, formula: Formula) -> Iterator[tuple[Row, ...]]:
-    """The conjunctions with points that `formula` is a union of; isl is asked where elimination can't say."""
+    """The nonempty conjunctions whose union is `formula`; isl is asked only if elimination can't decide."""
     stack = [formula]
     steps = 0
     while stack:
@@ -441,7 +442,7 @@ def _dimensions(rows: tuple[Row, ...]) -> int:
 
 
 def union_of(free: int, bound: int, formula: Formula) -> Any:
-    """isl's set of the free dimensions of a formula's points. Raises `TooHard`."""
+    """The projection of a formula to its free dimensions, as an isl set. Raises `TooHard`."""
     if pieces(formula) > MAX_PIECES:
         raise TooHard
     return _project(free, bound, _whole(free, bound, formula))
@@ -490,7 +491,7 @@ def _basic(free: int, bound: int, rows: tuple[Row, ...]) -> Any:
 
 
 def _rows(basic: Any, free: int) -> tuple[Row, ...] | None:
-    """The rows of a basic set, equalities first; None if it needs a quotient or a remainder to say them."""
+    """The rows of a basic set, equalities first; None if they need quotients or remainders."""
     found = all_rows(basic)
     if any(d >= free for _, _, terms in found for d, _ in terms):
         return None

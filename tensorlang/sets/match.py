@@ -1,9 +1,9 @@
-"""Conditions on data that stand among others already, up to the names of the indices that `exists` binds.
+"""Conditions on data that are already among others, up to the names of the indices that `exists` binds.
 
-    i = a[l] + 2*l and s = b[l, a[l]]    says    exists k. i = a[k] + 2*k and s = b[k, i - 2*k]        with k = l
+    i = a[l] + 2*l and s = b[l, a[l]]   implies   exists k. i = a[k] + 2*k and s = b[k, i - 2*k]        with k = l
 
-What is asked of data is matched as it is written, an equality at a time, which fixes the bound indices. So long chains
-of conditions, each asked where the one before it holds, are found in one another without asking integer sets of all.
+Conditions on data are matched syntactically, one equality at a time, which fixes the bound indices. So long chains of
+conditions, each dependent on the one before it, are found in one another without questions to integer sets about all.
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ _Values = dict[Atom, Affine]
 
 @dataclass(frozen=True)
 class _Match:
-    """Values of some of the indices that are sought, and what is to be 0 besides."""
+    """Values of some of the unknown indices, and further values that must be 0."""
 
     values: _Values
     zeros: tuple[Affine, ...] = ()
 
     def and_then(self, other: _Match) -> _Match:
-        """Both, where `other` was found with the values of this one in place."""
+        """The two combined, if `other` was found after substituting the values of this one."""
         return _Match({**_at(self.values, other.values), **other.values}, self.zeros + other.zeros)
 
 
 def instances_in(q: Exists, facts: Sequence[Predicate]) -> Iterator[list[Predicate]]:
-    """Lists of comparisons, and of relations at places, without bound indices, each of which implies `q`: what is asked
-    there of data stands among the `facts`, or is left, where other conditions say for which indices it is asked."""
+    """Lists of comparisons and relations without bound indices, each of which implies `q` together with the `facts`.
+
+    Conditions of `q` on data are matched with facts; they are left in a list only if other conditions have determined
+    their indices.
+    """
     sought, parts = opened(q, "any")
     if any(isinstance(part, Or) for part in parts):
         return
@@ -75,7 +78,7 @@ def _asks(part: Predicate) -> bool:
 
 
 def _settled(match: _Match, parts: Sequence[Predicate], unknown: frozenset[Atom]) -> list[Predicate] | None:
-    """What is left to show, once equations have given all that is sought; None where they do not."""
+    """The conditions left to show once equations have determined all unknowns; None if they do not."""
     parts = [*(equal(a.substitute(match.values), constant(0)) for a in match.zeros), *parts]
     while (found := next((v for part in parts if (v := _solution(part, unknown)) is not None), None)) is not None:
         parts = [substitute(part, found) for part in parts]
@@ -84,7 +87,7 @@ def _settled(match: _Match, parts: Sequence[Predicate], unknown: frozenset[Atom]
 
 
 def _solution(part: Predicate, unknown: frozenset[Atom]) -> _Values | None:
-    """The value of what is sought that an equality gives, if it is the only one in it."""
+    """The value that an equality gives for the only unknown in it; None otherwise."""
     if not isinstance(part, Equal):
         return None
     free = [i for i in part.difference.free if i in unknown]
@@ -96,7 +99,7 @@ def _solution(part: Predicate, unknown: frozenset[Atom]) -> _Values | None:
 
 
 def _matches(part: Predicate, fact: Predicate, unknown: frozenset[Atom]) -> Iterator[_Match]:
-    """Values with which `part` is the `fact`."""
+    """Values of unknowns for which `part` is the `fact`."""
     match part, fact:
         case Related(relation, at), Related(other, place) if relation is other:
             yield from _all_equal(list(zip(at, place, strict=True)), unknown)
@@ -106,7 +109,7 @@ def _matches(part: Predicate, fact: Predicate, unknown: frozenset[Atom]) -> Iter
 
 
 def _equal(a: Affine, b: Affine, unknown: frozenset[Atom]) -> Iterator[_Match]:
-    """Values with which `a` is `b`, element by element of the arrays that are looked up."""
+    """Values of unknowns for which `a` is `b`, matching lookups one by one."""
     if a is b:
         yield _Match({})
         return
@@ -124,7 +127,7 @@ def _equal(a: Affine, b: Affine, unknown: frozenset[Atom]) -> Iterator[_Match]:
 
 
 def _all_equal(pairs: Sequence[tuple[Affine, Affine]], unknown: frozenset[Atom]) -> Iterator[_Match]:
-    """Values with which each of the first is the second."""
+    """Values of unknowns for which the two of each pair are equal."""
     if not pairs:
         yield _Match({})
         return
@@ -136,7 +139,7 @@ def _all_equal(pairs: Sequence[tuple[Affine, Affine]], unknown: frozenset[Atom])
 
 
 def _with_zero(match: _Match, a: Affine, unknown: frozenset[Atom]) -> Iterator[_Match]:
-    """`match` where `a` is 0 besides."""
+    """`match` with the further condition that `a` is 0."""
     zero = equal(a.substitute(match.values), constant(0))
     solution = _solution(zero, unknown)
     if solution is not None:

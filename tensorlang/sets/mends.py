@@ -1,6 +1,6 @@
-"""What would keep an access in its array: changes of the program, each of which was tried.
+"""Mends: changes of the program that would keep an access in its array.
 
-A mend is proposed only if the bounds check proves more of the changed program. In this order:
+A mend is proposed only if it was tried, and the bounds check proves more of the changed program. In this order:
 
     another size         gen i:p. x[i]            a range over a size that no parameter has was meant to be n
     other places         A[j, i]                  two indices are swapped
@@ -51,9 +51,9 @@ _MOST_RANGES = 4
 
 
 def mends(f: Function, claim: Claim, unproved: Unproved) -> list[str]:
-    """What could be written instead, the likeliest first, so that the access of `claim` stays in its array.
+    """Alternatives, the likeliest first, with which the access of `claim` would stay in its array.
 
-    `unproved` gives the claims that can't be proved of a program. Empty for programs that are too long to try.
+    `unproved` returns the claims about a program that can't be proved. Empty for programs that are too long to try.
     """
     assert isinstance(claim.subject, Access)
     nodes = postorder(f.body)
@@ -64,7 +64,7 @@ def mends(f: Function, claim: Claim, unproved: Unproved) -> list[str]:
 
 @dataclass
 class _Change:
-    """What is written instead: affine expressions for sizes and indices, other ranges, types and accesses."""
+    """A change of a program: affine expressions for sizes and indices, other ranges, types and accesses."""
 
     atoms: dict[Atom, Affine] = field(default_factory=dict)
     ranges: dict[Index, Affine] = field(default_factory=dict)
@@ -157,22 +157,22 @@ class _Mending:
             yield from self._longer()
 
     def _failures(self, f: Function) -> int | None:
-        """How many claims of `f` can't be proved; None if that can't be decided."""
+        """The number of claims about `f` that can't be proved, up to 50; None if that can't be decided."""
         try:
             return sum(1 for _ in islice(self.unproved(f), 50))
         except LimitError:
             return None
 
     def _helps(self, change: _Change) -> bool:
-        """Whether more can be proved of the changed program."""
+        """Whether more can be proved about the changed program."""
         try:
             left = self._failures(change.applied(self.f))
-        except TensorlangError:  # what was changed does not fit what was not
+        except TensorlangError:  # the changed parts don't fit the others
             return False
         return left is not None and left < self.failing
 
     def _chain(self) -> tuple[Access, list[Affine]]:
-        """The whole access of which the claim's is a part, and the places that it reads."""
+        """The whole access that contains the claim's, and the places that it reads."""
         assert isinstance(self.claim.subject, Access)
         top = self.claim.subject
         above = {e.body: e for e in reversed(self.nodes) if isinstance(e, Access)}
@@ -208,7 +208,7 @@ class _Mending:
                 yield f"did you mean {name}[{', '.join(map(str, at))}]?"
 
     def _from_end(self) -> Iterator[str]:
-        """One element less from the end, where an index counts down."""
+        """The place one lower, where an index counts down from the end."""
         if not self._is_as_written() or not any(self.claim.at.coefficient(i) < 0 for i in self.claim.at.indices):
             return
         at = [place - 1 if place is self.claim.at else place for place in self.places]
@@ -217,7 +217,7 @@ class _Mending:
             yield f"did you mean {self.root.name}[{', '.join(map(str, at))}]? Elements count from 0"
 
     def _one_length(self) -> Iterator[str]:
-        """The array's size and the range's are the same."""
+        """One size for the array and the range."""
         size, at = self.claim.size, self.claim.at
         if len(at.indices) != 1 or at is not atom_affine(at.indices[0]) or at.indices[0] not in self.ranges:
             return
@@ -232,7 +232,7 @@ class _Mending:
                     yield f"where both have the same length, one size says so: {self.root.name}: {kind}"
 
     def _another_range(self) -> Iterator[str]:
-        """Ranges that end earlier or begin later, one after the other until all is proved."""
+        """Ranges that end earlier or begin later, changed one after the other until everything is proved."""
         for index in reversed([i for i, _ in self.claim.binders if i in self.claim.at.indices and not i.written]):
             f, edits = self.f, dict[Index, tuple[str, Affine, Affine]]()
             claim: Claim | None = self.claim
@@ -296,7 +296,7 @@ class _Mending:
             yield f"indices count from the front: number {-back} from the end of {name}: {shown} is {read}"
 
     def _is_as_written(self) -> bool:
-        """Whether the claim's place has the indices of the program, none renamed."""
+        """Whether the claim's place has the indices of the program, without renaming."""
         return any(at is self.claim.at for at in self.places)
 
     def _written_type(self, kind: Type) -> str:
@@ -324,7 +324,8 @@ def _narrower(claim: Claim, wanted: Index | None) -> tuple[Index, Affine, Affine
 
 
 def _corner(claim: Claim, sign: int, apart: Index | None = None) -> Affine | None:
-    """The greatest value of the place for sign 1, the least for -1, over the ranges; without `apart`'s term."""
+    """The greatest (sign 1) or least (sign -1) value of the claim's place over the ranges, without the term of `apart`;
+    None if it is unknown."""
     ranges = dict(claim.binders)
     ends: dict[Atom, Affine] = {}
     for atom, k in claim.at.terms:
@@ -340,7 +341,7 @@ def _corner(claim: Claim, sign: int, apart: Index | None = None) -> Affine | Non
 
 
 def _word(f: Function, index: Index) -> str | None:
-    """The word of the binder of `index`."""
+    """The keyword of the binder of `index`."""
     for e in postorder(f.body):
         match e:
             case Gen(i, _, _) if i is index:

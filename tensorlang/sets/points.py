@@ -1,4 +1,5 @@
-"""The points of predicates without data, taken apart by isl, and counted where it was built with barvinok."""
+"""The points of predicates without data, split into disjoint parts by isl, and counted if it was built with
+barvinok."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tensorlang.sets.encode import Encoder, Formula, Row
 from tensorlang.sets.isl import DIM, all_rows, both_of, remembered, union_of
 
 Division = tuple[Fraction, tuple[tuple[Any, Fraction], ...]]
-"""(constant, terms), rounded down; each term is a coefficient of a dimension or of another division."""
+"""(constant, terms), rounded down; each term is a dimension or another division, with a coefficient."""
 
 Piece = tuple[tuple[tuple[tuple[bool, Division], ...], ...], tuple[tuple[Fraction, tuple[tuple[Any, int], ...]], ...]]
 """Alternatives, of which one holds, of rows, which are = 0 or >= 0; and terms, each a coefficient and powers of
@@ -21,9 +22,9 @@ dimensions and divisions."""
 
 
 def disjoint(p: Predicate) -> list[Predicate]:
-    """Conjunctions of comparisons, no two with a point in common, that together are `p`, which mentions no data.
+    """Disjoint conjunctions of comparisons whose union is `p`, which mentions no data.
 
-    What they mention and `p` doesn't are integers, of which there is one choice at each point of `p`. Raises `TooHard`.
+    They may have further variables: integers with exactly one choice at each point of `p`. Raises `TooHard`.
     """
     encoder = Encoder(marks=False)
     formula = encoder.formula(p)
@@ -58,7 +59,7 @@ def _division(k: int) -> Index:
 
 @remembered
 def _disjoint(free: int, bound: int, formula: Formula) -> tuple[tuple[int, tuple[Row, ...]], ...]:
-    """Of each piece the number of its integer divisions, which are further dimensions, and the rows."""
+    """For each piece, the number of its integer divisions, which are further dimensions, and its rows."""
     union = union_of(free, bound, formula).coalesce().make_disjoint().compute_divs()
     found = []
     for basic in union.get_basic_sets():

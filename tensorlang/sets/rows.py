@@ -1,5 +1,5 @@
-"""Whether rows have an integer point, by exact elimination: most questions are answered so, and of others isl is asked
-about fewer rows and dimensions.
+"""Whether rows have an integer point, by exact elimination. This answers most questions, and leaves fewer rows and
+dimensions for isl in the others.
 
 An equality in which a dimension has the coefficient 1 or -1 is solved for that dimension. A dimension without
 equalities, whose lower or whose upper bounds all have the coefficient 1 or -1, is eliminated by pairing its bounds
@@ -21,7 +21,7 @@ _Sum = tuple[int, dict[int, int]]
 """A constant and the coefficients, other than 0, of dimensions."""
 
 _Terms = tuple[tuple[int, int], ...]
-"""Coefficients of dimensions, which are in order and not repeated."""
+"""Dimensions with coefficients; the dimensions are sorted and distinct."""
 
 
 class _NoPoint(Exception):
@@ -30,8 +30,8 @@ class _NoPoint(Exception):
 
 @cached
 def has_point(rows: tuple[Row, ...]) -> bool | tuple[Row, ...]:
-    """Whether some integers make all `rows` true; where elimination can't say, those rows of which it is as true that
-    are left, their dimensions numbered from 0."""
+    """Whether some integers make all `rows` true. If elimination can't say, the remaining rows, for which the answer is
+    the same, with dimensions numbered from 0."""
     try:
         zeros, bounds = _solved(rows)
         found = (zeros, bounds) if zeros else _eliminated(bounds)
@@ -41,7 +41,7 @@ def has_point(rows: tuple[Row, ...]) -> bool | tuple[Row, ...]:
 
 
 def _numbered(zeros: list[_Sum], bounds: list[_Sum]) -> tuple[Row, ...]:
-    """Equalities and inequalities as rows, their dimensions numbered in order."""
+    """Equalities and inequalities as rows, with dimensions numbered in order."""
     dimensions = sorted({d for _, terms in (*zeros, *bounds) for d in terms})
     number = {d: k for k, d in enumerate(dimensions)}
     return tuple(
@@ -52,7 +52,8 @@ def _numbered(zeros: list[_Sum], bounds: list[_Sum]) -> tuple[Row, ...]:
 
 
 def _solved(rows: tuple[Row, ...]) -> tuple[list[_Sum], list[_Sum]]:
-    """The inequalities that remain where equalities are solved, and the equalities without a coefficient of 1 or -1."""
+    """The equalities that can't be solved, as they have no coefficient 1 or -1, and the inequalities after solving the
+    others."""
     zeros: list[_Sum] = []
     bounds: list[_Sum] = []
     for equality, value, terms in rows:
@@ -87,7 +88,7 @@ def _substituted(row: _Sum, d: int, solution: _Sum) -> _Sum:
 
 
 def _eliminated(bounds: Iterable[_Sum]) -> bool | tuple[list[_Sum], list[_Sum]]:
-    """Whether inequalities have an integer point; or no equalities, and the inequalities that are left."""
+    """Whether inequalities have an integer point; if that is not decided, no equalities and the inequalities left."""
     rows: dict[_Terms, int] = {}
     for constant, sums in bounds:
         _add(rows, constant, sums)
@@ -98,7 +99,7 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | tuple[list[_Sum], list[_Sum]]:
         for terms in rows:
             for d, k in terms:
                 (lower if k > 0 else upper).setdefault(d, []).append((k, terms))
-        loose = lower.keys() ^ upper.keys()  # where there are bounds on one side alone, they can all be met
+        loose = lower.keys() ^ upper.keys()  # bounds on one side only can all be met
         if len(rows) > _MOST_ROWS and not loose:
             return _left(rows)
         if loose:
@@ -132,7 +133,7 @@ def _left(rows: dict[_Terms, int]) -> tuple[list[_Sum], list[_Sum]]:
 
 
 def _add(rows: dict[_Terms, int], value: int, terms: dict[int, int]) -> None:
-    """Add value + terms >= 0 in lowest terms to `rows`, of which only the strongest of each direction matters."""
+    """Add value + terms >= 0 in lowest terms to `rows`, which keeps the strongest row for each set of terms."""
     if not terms:
         if value < 0:
             raise _NoPoint

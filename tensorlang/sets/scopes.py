@@ -44,7 +44,7 @@ def postorder(e: Expr) -> list[Expr]:
 
 
 def declared_sizes(f: Function) -> list[Affine]:
-    """The sizes of the arrays and relations that `f`'s parameters are, and the ranges of indices, once each."""
+    """The sizes of arrays and relations among `f`'s parameters, and the ranges of indices, once each."""
     found: dict[Affine, None] = {}
     for p in f.params:
         if isinstance(p, Relation):
@@ -92,9 +92,9 @@ def _need_no_index(size: Affine, what: str) -> None:
 
 
 def _free_names(nodes: list[Expr]) -> set[Name]:
-    """What occurs free in the last of `nodes`, which are in postorder.
+    """The free names of the last of `nodes`, which are in postorder.
 
-    A set that no other parent needs is handed on, not copied, so a long chain of lets takes linear time.
+    A set that no other parent needs is reused, not copied, so a long chain of lets takes linear time.
     """
     uses: dict[Expr, int] = dict.fromkeys(nodes, 0)
     for e in nodes:
@@ -120,7 +120,7 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
 
 
 def _bound(e: Expr, k: int) -> tuple[Name, ...]:
-    """What `e` binds in its k-th part."""
+    """The names that `e` binds in its k-th part."""
     match e:
         case Gen() | Sum() | Extremum() | Choice():
             return (e.index,)
@@ -152,7 +152,7 @@ def _names_in(p: Predicate) -> set[Name]:
 
 
 def _place_of(name: Name, nodes: Iterable[Expr]) -> Place | None:
-    """Where the text first uses `name`, as far as accesses know their places."""
+    """The place of the first use of `name` in an access, if known."""
     for e in nodes:
         if isinstance(e, Access) and (e.body is name or name in (*e.at.indices, *e.at.arrays)):
             return e.place

@@ -1,4 +1,4 @@
-"""Predicates made shorter in the light of their context, with their own conjuncts where possible."""
+"""Predicates simplified in context, keeping their own conjuncts where possible."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _DROP_ORDER = (Or, Exists, NonNegative, Equal, Related)
 
 
 def simplify(p: Predicate, context: Predicate = TRUE) -> Predicate:
-    """A predicate that says the same as `p` wherever `context` holds, never longer than `p`.
+    """A predicate equivalent to `p` wherever `context` holds, never longer than `p`.
 
-    FALSE if it is empty there, TRUE if it is implied; without conjuncts that the context and the others imply; with
-    inequalities that are equalities written so; without `exists` where its index can be eliminated exactly; with
-    alternatives joined that are one convex set. The conjuncts of `p` are kept as they are written where they can.
-    Of a large predicate only the parts are simplified, and only in the light of what is no disjunction.
+    FALSE if `p` is empty there, TRUE if it is implied. Conjuncts that the context and the others imply are dropped,
+    inequalities that amount to equalities become such, `exists` is dropped if its index can be eliminated exactly, and
+    alternatives that form one convex set are joined. The conjuncts of `p` are kept as written where possible. A large
+    predicate is simplified part by part, without the disjunctions of the context.
     """
     if _is_large(conjunction([p, context])):
         context = conjunction(_plain(context))
@@ -65,7 +65,7 @@ def _is_large(p: Predicate) -> bool:
 
 
 def _alternatives(p: Predicate) -> Deep[int]:
-    """How many conjunctions `p` is a union of."""
+    """The number of conjunctions whose union is `p`."""
     match p:
         case And(parts) | Or(parts):
             counts = []
@@ -136,15 +136,15 @@ def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
 
 
 def _concerning(p: Predicate, context: Predicate) -> Predicate:
-    """What `context` says of the indices of `p` and of the data that `p` asks: little else can make it shorter, and
-    conditions on other data, of which there may be many around it, would have it looked at anew each time."""
+    """The conjuncts of `context` on indices of `p` and on data that `p` reads. Little else can make `p` shorter, and
+    the many conditions on other data around it would make each question a new one."""
     known, data = free_atoms(p), asked(p)
     parts = [q for q in conjuncts(_about(p, context)) if asked(q) <= data]
     return conjunction(q for q in parts if asked(q) or not known.isdisjoint(free_atoms(q)))
 
 
 def _about(p: Predicate, context: Predicate) -> Predicate:
-    """What `context` says of the indices of `p`, without those that are equal to something."""
+    """`context` with indices that don't occur in `p` eliminated where an equality determines them."""
     known = free_atoms(p)
     equalities = [q for q in conjuncts(context) if isinstance(q, Equal)]
     while equalities:
@@ -186,7 +186,8 @@ def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
 
 
 def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
-    """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
+    """`parts` without redundant ones. Those that are hardest to read are dropped first, and later ones before
+    earlier."""
     needed = _needed(parts, context)
     own = dict.fromkeys(parts)
     asked = sorted((q for q in reversed(own) if q not in needed), key=lambda q: _DROP_ORDER.index(type(q)))
@@ -195,12 +196,12 @@ def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
 
 
 def _needed(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
-    """Equalities that nothing else implies, as is plain to see."""
+    """Equalities that obviously nothing else implies."""
     return _lone_conditions(parts, context) | _of_free_indices(parts, context)
 
 
 def _lone_conditions(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
-    """What is said of an element of an array of conditions that nothing else mentions."""
+    """The conditions in `parts` on an element of an array of conditions that nothing else mentions."""
     conditions = {q: array for q in parts if (array := _condition(q)) is not None}
     if not conditions:
         return set()
@@ -209,7 +210,7 @@ def _lone_conditions(parts: Collection[Predicate], context: Predicate) -> set[Pr
 
 
 def _condition(p: Predicate) -> IndexArray | None:
-    """The array of conditions of which `p` says what an element is."""
+    """The array of conditions in which `p` gives the value of an element; None if `p` is anything else."""
     match p:
         case Equal(Affine(((Lookup(array=array), 1),), value)) if array.size is constant(2) and value in (0, -1):
             return array
@@ -218,10 +219,10 @@ def _condition(p: Predicate) -> IndexArray | None:
 
 
 def _of_free_indices(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
-    """Equalities of an index of which else only its range is known.
+    """Equalities with an index that otherwise occurs only in its range.
 
-    Where all holds, the index could have another value as well, for its range has two or can be made larger: it ends
-    at a size of which there is no upper bound.
+    Without such an equality the index could have another value, since its range has two values or can be made larger:
+    it ends at a size without an upper bound.
     """
     equalities = [q for q in parts if isinstance(q, Equal) and not q.difference.lookups]
     if not equalities:
@@ -249,7 +250,8 @@ def _of_free_indices(parts: Collection[Predicate], context: Predicate) -> set[Pr
 
 
 def _range_of(p: Predicate) -> tuple[Index, Affine | None] | None:
-    """The index of which `p` says that it is not negative, or that it is below an end, which is given by sizes."""
+    """The index that `p` bounds: by 0 from below, with None, or from above by the end, which is given by sizes. None if
+    `p` is no such bound."""
     if not isinstance(p, NonNegative) or p.value.lookups or len(p.value.indices) != 1:
         return None
     (index,) = p.value.indices
@@ -280,7 +282,7 @@ def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
 
 
 def _by_data(parts: Iterable[Predicate]) -> list[Predicate]:
-    """The alternatives that ask the same data, together: others are never one set."""
+    """The alternatives grouped by the data that they read, since only those of one group can form one set."""
     found: dict[frozenset[IndexArray | Relation], list[Predicate]] = defaultdict(list)
     for q in parts:
         found[asked(q) if needs_data(q) else frozenset()].append(q)

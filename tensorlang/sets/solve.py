@@ -1,7 +1,7 @@
 """Solving the equalities of a predicate for indices, exactly and without isl.
 
-Sums over indices that an equality determines are the paper's way of writing shifts, strides and diagonals;
-`solve` finds what they stand for, `project` does the same under `exists`.
+Sums over indices that an equality determines are the paper's way of writing shifts, strides and diagonals. `solve`
+finds the values of such indices, and `project` does the same under `exists`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Ranges = Mapping[Index, Affine]
 
 @dataclass(frozen=True)
 class Solution:
-    """`values` gives the indices that were solved for; `rest` is what the predicate still says, the ranges of the
-    solved indices included; `free` are the unknowns that remain."""
+    """`values` has the indices that were solved for; `rest` is the remaining predicate, including the ranges of the
+    solved indices; `free` are the unknowns that remain."""
 
     values: dict[Atom, Affine]
     rest: Predicate
@@ -54,8 +54,8 @@ class Solution:
 def solve(p: Predicate, unknowns: Ranges, known: Ranges) -> Solution:
     """Solve the equalities of `p` for as many `unknowns` as possible, earlier ones first.
 
-    For each choice of the other indices a solved one has exactly one value. Only coefficients of 1 and -1 are solved
-    for, so no divisibility is lost.
+    For each choice of the other indices, a solved index has exactly one value. Only indices with coefficients 1 and -1
+    are solved for, so no divisibility is lost.
     """
     return _solve(p, tuple(unknowns.items()), tuple(known.items()))
 
@@ -83,8 +83,8 @@ def _solve(
 def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predicate, Index, Affine] | None:
     """An equation, an index to solve it for, and its value.
 
-    One that is obviously in its range if there is any, else one with a long range, since the other index then remains
-    to be summed over: one that is no number, or the largest.
+    Prefer an index whose value is obviously in its range; else take the longest range, symbolic or the largest number,
+    since the other index then remains to be summed over.
     """
     first = None
     for part in parts:
@@ -105,7 +105,7 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
 
 
 def _joint_choice(parts: list[Predicate], free: Ranges) -> tuple[Predicate, Index, Affine] | None:
-    """The same of two equations together: i + 2*j = a and i + 2*k = a say that j = k."""
+    """The same for two equations together: i + 2*j = a and i + 2*k = a give j = k."""
     equations = [q for q in parts if isinstance(q, Equal)]
     for p in equations:
         for index in free:
@@ -127,7 +127,7 @@ def _is_longer(a: Affine, b: Affine) -> bool:
 
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
-    """0 <= a < size, without what the ranges of the indices make obvious."""
+    """0 <= a < size, without bounds that are obvious from the ranges of the indices."""
     if any(a is atom_affine(i) and ranges.get(i) is size for i in a.indices):
         return TRUE
     least = most = constant(a.constant)
@@ -148,14 +148,14 @@ def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
 
 
 def _never_negative(a: Affine) -> bool:
-    """Whether `a`, which has no indices, is at least 0 for all sizes by its signs alone."""
+    """Whether `a`, which has no indices, is at least 0 for all sizes, as its signs show."""
     return a.constant >= 0 and all(k > 0 for _, k in a.terms)
 
 
 def determines(p: Predicate, unknowns: Iterable[Index]) -> bool:
-    """Whether the equalities of `p` admit at most one value of the unknowns for each choice of all else.
+    """Whether the equalities of `p` admit at most one value of the unknowns for given values of everything else.
 
-    An element of an index array is known once its places are.
+    An element of an index array is known once its place is.
     """
     columns = list(unknowns)
     zeros = equalities(p)
@@ -185,14 +185,14 @@ def _rank(zeros: list[Affine], columns: list[Index]) -> int:
 
 
 def equalities(p: Predicate) -> list[Affine]:
-    """The affine expressions that `p`'s own conjuncts say are zero."""
+    """The affine expressions that conjuncts of `p` equate with zero."""
     return [q.difference for q in conjuncts(p) if isinstance(q, Equal)]
 
 
 def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
-    """exists binders. p, with the determined ones eliminated and the others quantified over as little as possible.
+    """exists binders. p, with determined indices eliminated and quantifiers for the others pushed inwards.
 
-    Nothing is said of one in whose place another index may stand: exists j. a[j] = a[i].
+    An index for which another one is an obvious witness is dropped: exists j. a[j] = a[i].
     """
     if p is FALSE:
         return FALSE
@@ -208,7 +208,7 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
 
 
 def _asks_apart(parts: Sequence[Predicate]) -> bool:
-    """Whether one of `parts` says that there are indices at which data are what no other part asks: these stay."""
+    """Whether one of `parts` is an `exists` on data that no other part reads; then quantifiers are not merged."""
     return any(
         isinstance(q, Exists) and needs_data(q) and all(asked(q).isdisjoint(asked(r)) for r in parts if r is not q)
         for q in parts
@@ -233,7 +233,7 @@ def _project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     for bound, parts in groups:
         own = {i: n for i, n in sizes.items() if i in bound}
         either = next((q for q in parts if isinstance(q, Or) and needs_data(exists(tuple(own.items()), q))), None)
-        if either is not None:  # data are asked at few places for each alternative, at all for both
+        if either is not None:  # each alternative reads data at few places, both together at all
             others = conjunction([q for q in parts if q is not either])
             outside.append(disjunction([project(own, conjunction([q, others]), known) for q in either.parts]))
             continue
@@ -246,7 +246,7 @@ def _project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
 
 
 def _merged(binders: Ranges, p: Predicate) -> tuple[Ranges, Predicate]:
-    """The same where `p` asks no more that there is an index: exists j. exists k. q is exists j, k. q."""
+    """The binders and `p` with the quantifiers of its conjuncts moved out: exists j. exists k. q is exists j, k. q."""
     parts: list[Predicate] = []
     waiting = list(reversed(conjuncts(p)))
     while waiting:
@@ -261,7 +261,7 @@ def _merged(binders: Ranges, p: Predicate) -> tuple[Ranges, Predicate]:
 
 
 def _looked_up_once(parts: Sequence[Predicate], sizes: Ranges) -> Sequence[Predicate]:
-    """`parts` with a bound element of an index array replaced by what an equality says it is.
+    """`parts` with elements of index arrays at bound places replaced by their values from equalities.
 
     So a[k] = a[i] and a[k] = a[j] is a[k] = a[i] and a[i] = a[j].
     """
@@ -274,13 +274,14 @@ def _looked_up_once(parts: Sequence[Predicate], sizes: Ranges) -> Sequence[Predi
 
 
 def _without(q: Predicate, x: Lookup, value: Affine, sizes: Ranges) -> Predicate:
-    """`q` with the value of `x` in its place, if it does not depend on what is bound then."""
+    """`q` with `x` replaced by its value, if `q` then does not depend on bound indices."""
     made = substitute(q, {x: value}) if isinstance(q, Equal) else q
     return q if any(i in free_atoms(made) for i in sizes) else made
 
 
 def _said_of(x: Lookup, parts: Sequence[Predicate], sizes: Ranges) -> tuple[Predicate, Affine] | None:
-    """An equality that says what an element at bound places is, and what, if that does not depend on what is bound."""
+    """An equality that determines an element at bound places, with its value, if that has no bound indices; else
+    None."""
     if sizes.keys().isdisjoint(i for place in x.at for i in place.indices):
         return None
     for part in parts:
@@ -294,7 +295,7 @@ def _said_of(x: Lookup, parts: Sequence[Predicate], sizes: Ranges) -> tuple[Pred
 def _without_witnessed(
     parts: Sequence[Predicate], sizes: Ranges, known: Ranges
 ) -> tuple[Sequence[Predicate], set[Index]]:
-    """`parts` without those on bound indices that plainly hold of another index in the place of one, and these."""
+    """`parts` without those on bound indices for which another index is an obvious witness, and these bound indices."""
     found: set[Index] = set()
     ranges = {**known, **sizes}
     for i, n in sizes.items():
@@ -308,13 +309,13 @@ def _without_witnessed(
 
 
 def _witnesses(p: Predicate, i: Index, j: Index, ranges: Ranges) -> bool:
-    """Whether `p` plainly holds of `j` in the place of `i`."""
+    """Whether `p` obviously holds with `j` in place of `i`."""
     read = all(in_range(a, n, ranges) is TRUE for x in lookups(p) for a, n in zip(x.at, x.array.sizes, strict=True))
     return read and substitute(p, {i: atom_affine(j)}) is TRUE
 
 
 def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:
-    """`p` simplified by what the ranges of its indices say, and that the other ranges are not empty."""
+    """`p` simplified given the ranges of its indices, and that the other ranges are not empty."""
     return p if p is TRUE or p is FALSE else _simplify_in(p, tuple(ranges.items()))
 
 
@@ -331,7 +332,7 @@ def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Pred
 
 @cached
 def simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicate) -> Predicate:
-    """`p`, whose indices are numbered, simplified by what their ranges say; `present` says what else is not empty."""
+    """`p`, whose indices are numbered, simplified given their ranges and `present`: that other ranges are not empty."""
     ranges = ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)})
     return simplify(p, conjunction([ranges, present]))
 

@@ -1,10 +1,10 @@
-"""Witnesses: what relations and index arrays imply by a point that is already at hand.
+"""Witnesses: existential conditions on relations and index arrays that follow from a read that is already known.
 
     0 <= p < e and b[p] = i    implies    exists k:e. b[k] = i           by k = p
     E(i, j)                    implies    exists k:m. E(i, k)            by k = j
 
-Integer sets know nothing of data, so where data decide whether there is a point, candidates are read off the places at
-which the same array is read, or the same relation is asked, elsewhere.
+Integer sets know nothing about data. So where data determine whether there is a point, candidates are taken from other
+places at which the same array or relation is read.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _Read = tuple[IndexArray | Relation, tuple[Affine, ...]]
 
 
 def opened(p: Predicate, name: str = "some") -> tuple[list[Index], list[Predicate]]:
-    """The conjuncts of `p` without the outer `exists` among them, and what these bind, as further indices of that name.
+    """The conjuncts of `p` with outer `exists` removed, and the indices that these bound, as fresh ones with that name.
 
-    There is a point of `p` where, and only where, there is one of the result.
+    The result has a point if and only if `p` has one.
     """
     taken = free_atoms(p)
     places = (i for i in map(partial(canonical, name), count()) if i not in taken)
@@ -66,9 +66,9 @@ def opened(p: Predicate, name: str = "some") -> tuple[list[Index], list[Predicat
 
 
 def with_elements_known(parts: Sequence[Predicate], whole: bool = False) -> list[Predicate]:
-    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to.
+    """a[k] = i and p is a[k] = i and [a[k] := i] p: elements are replaced by their values in the other parts.
 
-    Comparisons stay as they are unless the `whole` is asked for: they say where factors are read.
+    Comparisons, which say where factors are read, stay as they are unless `whole` is true.
     """
     parts = list(parts)
     for own in range(len(parts)):
@@ -83,8 +83,10 @@ def with_elements_known(parts: Sequence[Predicate], whole: bool = False) -> list
 
 
 def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
-    """Predicates each of which implies `q`: its body at a value of an index, the first that it binds for which there is
-    one, that makes a read of it one that is in `facts`, or one of its own that does not mention the index."""
+    """Predicates that each imply `q`: its body at a candidate value of one index, the first bound one with candidates.
+
+    A candidate makes some read in the body equal to a read in `facts`, or to a read in `q` without the index.
+    """
     for turned in _turned(q):
         values = _values(turned, facts)
         if values:
@@ -95,7 +97,7 @@ def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
 
 
 def _turned(q: Exists) -> Iterator[Exists]:
-    """`q`, with each of the indices that it binds at once as the outer one."""
+    """`q`, with each index of its block of quantifiers in turn as the outermost."""
     binders: list[tuple[Index, Affine]] = []
     body: Predicate = q
     while isinstance(body, Exists):
@@ -119,7 +121,7 @@ def _values(q: Exists, facts: Predicate) -> list[Affine]:
 
 
 def _solutions(index: Index, at: tuple[Affine, ...], place: tuple[Affine, ...], bound: set[Atom]) -> Iterator[Affine]:
-    """The values of `index` that make some coordinate of `at` that of `place`."""
+    """The values of `index` that make some coordinate of `at` equal to that of `place`."""
     for a, b in zip(at, place, strict=True):
         k = a.coefficient(index)
         value = atom_affine(index) + (b - a) * k
@@ -128,8 +130,8 @@ def _solutions(index: Index, at: tuple[Affine, ...], place: tuple[Affine, ...], 
 
 
 def equal_reads(q: Predicate, facts: Predicate) -> Iterator[tuple[Predicate, Predicate]]:
-    """Conditions under which `q`, a comparison or a relation, says what another predicate says, with that one: reads of
-    the same array, or of the same relation, at places of which the conditions say that they are equal."""
+    """Conditions under which `q`, a comparison or a relation, is equivalent to another predicate, each with that one,
+    which reads the same array or relation at another place; the conditions equate both places."""
     known = _standing(facts)
     if isinstance(q, Related):
         for relation, at in known:
@@ -148,13 +150,13 @@ def _equal_places(at: tuple[Affine, ...], place: tuple[Affine, ...]) -> Predicat
 
 
 def _standing(p: Predicate) -> list[_Read]:
-    """What `p` reads at places without indices that it binds."""
+    """The reads in `p` at places without indices that it binds."""
     bound = _bound(p)
     return [read for read in _reads(p) if bound.isdisjoint(i for a in read[1] for i in a.free)]
 
 
 def _reads(p: Predicate) -> list[_Read]:
-    """What `p` reads."""
+    """The reads in `p`."""
     found: dict[_Read, None] = {(x.array, x.at): None for x in lookups(p)}
     stack = [p]
     while stack:
@@ -177,8 +179,8 @@ def asked(p: Predicate) -> frozenset[IndexArray | Relation]:
 
 @cached
 def necessary(p: Predicate) -> frozenset[IndexArray | Relation]:
-    """Index arrays and relations of which `p` says something that other predicates do only where they read them too: a
-    relation that holds somewhere, an element that is equal to what is none."""
+    """The index arrays and relations that a predicate must read to imply `p`: those of a relation that holds somewhere,
+    or of the only element in an equality."""
     return run(_necessary(p))
 
 

@@ -46,12 +46,12 @@ _simple: WeakSet[Expr] = WeakSet()
 
 
 def is_simple(f: Function) -> bool:
-    """Whether `simplify` leaves `f` as it is, since that is what it gave."""
+    """Whether `simplify` returned `f`, and so leaves it as it is."""
     return f.body in _simple
 
 
 def on_disk(function: Callable[P, Function]) -> Callable[P, Function]:
-    """`function`, of programs and options, whose answers are kept on disk; simple programs come back as such."""
+    """`function`, of programs and options, with its results kept on disk; simplified ones are still marked as such."""
     parameters = signature(function)
     what = f"{function.__module__}.{function.__qualname__}"
 
@@ -114,8 +114,8 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 
 
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
-    """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
-    supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    """`s` without copies, zeros and terms that cancel, with statements narrowed to what is read and stored on their
+    supports, and sums of products factorised and ordered by cost: at `sizes`, or for all sizes."""
     d = apart(s)
     if d.loops:
 
@@ -132,10 +132,10 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 
 
 def other_forms(f: Function) -> Iterator[Function]:
-    """Forms of `f`, which is simplified, of which code may be cheaper: with what is under alternatives of few points
-    each taken apart; and with what is read at places that data list made there.
+    """Other forms of the simplified `f` that may have cheaper code: with statements under thin alternatives split into
+    one part each; and with arrays that are only read at listed places computed only there.
 
-    A program with recurrences has none: their steps, and what is between them, have each alone.
+    A program with recurrences has none; their steps, and the programs between them, have their own.
     """
     if has_recurrences(f):
         return
@@ -160,7 +160,7 @@ def _in_form(f: Function, change: Callable[[SSA], SSA]) -> Iterator[Function]:
 
 
 def _has_alternatives(f: Function) -> bool:
-    """Whether `f` says somewhere that one condition holds or another one, or adds up what is under two."""
+    """Whether `f` has a disjunction somewhere, or a sum of terms under two conditions."""
     for e in postorder(f.body):
         match e:
             case Bracket(p, _) | Extremum(pred=p) | Choice(pred=p) if any(isinstance(q, Or) for q in conjuncts(p)):
@@ -178,7 +178,7 @@ def _has_fills(f: Function) -> bool:
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:
-    """The passes of simplification, in their order: at `sizes`, or whatever the sizes. What each gives is tidied."""
+    """The passes of simplification, in order, for `sizes` or for all sizes. The result of each is tidied."""
 
     def cheapest(change: Callable[..., SSA]) -> Callable[[SSA], SSA]:
         return wraps(change)(partial(change, sizes=sizes))

@@ -1,9 +1,9 @@
-"""Where the outcome of a comparison is asked, or which place was chosen, and matters.
+"""Where the outcome of a comparison or the place chosen by a selection is looked up, and matters.
 
     C = gen i, j. X[i, j] < 0;  .. [C[i, j] = 1 and i = j] * e             C[a, b] is asked where a = b
     K = gen i. argmax s. X[i, s];  .. [j = K[i] and i <= a[j]] * e         K[b] is asked where b <= a[j] for some j
 
-It doesn't matter where what is under the bracket is 0 anyway.
+It does not matter where the bracketed expression is 0 anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tensorlang.simplify.supports import Supports, common, where_read, with_supp
 
 
 class Outcomes:
-    """Where those of the comparisons and choices of `s` are asked, of which `defined` are the index arrays."""
+    """Where the outcomes of the comparisons and selections of `s` are looked up; `defined` are their index arrays."""
 
     def __init__(self, s: SSA, defined: Mapping[IndexArray, Defining]) -> None:
         self._defined = defined
@@ -39,18 +39,18 @@ class Outcomes:
         self._asked: dict[IndexArray, list[Predicate]] = defaultdict(list)
 
     def asked(self, x: Defining) -> Predicate:
-        """What always holds where the outcome of `x` is asked, by all that did `ask` so far."""
+        """A condition that holds wherever the statements passed to `ask` so far look up the outcome of `x`."""
         return common(self._asked[x.array]) if self._asked[x.array] else TRUE
 
     def ask(self, x: Statement, where: Predicate) -> None:
-        """`x` asks the outcomes that it looks up, being read itself where `where` holds."""
+        """Record the lookups of outcomes in `x`, which itself is read where `where` holds."""
         if not self._defined.keys().isdisjoint(looked_up(x)):
             for a, p in self._places(x, where):
                 known = [q for q in conjuncts(p) if self._defined.keys().isdisjoint(b.array for b in lookups(q))]
                 self._asked[a].append(conjunction(known))
 
     def _places(self, x: Statement, where: Predicate) -> Iterator[tuple[IndexArray, Predicate]]:
-        """What `x` asks, and what holds of the places where it does."""
+        """The outcomes that `x` looks up, each with a condition that holds of the places of the lookup."""
         match x:
             case Contraction():
                 ranges, preds = {**x.pattern.outer, **x.pattern.inner}, where_read(x, self._supports)
@@ -69,7 +69,7 @@ class Outcomes:
     def _looked_up(
         self, parts: Sequence[Predicate], ranges: Ranges, beside: Sequence[Predicate] = ()
     ) -> Iterator[tuple[IndexArray, Predicate]]:
-        """What `parts` ask, each where the others hold, and what is `beside` them."""
+        """The outcomes that `parts` look up, each under the condition that the other parts and those `beside` hold."""
         for q in parts:
             others = [*beside, *(r for r in parts if r is not q)]
             if isinstance(q, Exists):
@@ -83,7 +83,7 @@ class Outcomes:
 
 
 def _place(a: Lookup, parts: Sequence[Predicate], ranges: Ranges) -> Predicate:
-    """What `parts` say of the places at which `a` is looked up."""
+    """The condition that `parts` imply for the places at which `a` is looked up."""
     fresh = tuple(Index("i") for _ in a.at)
     at = (equal(atom_affine(i), k) for i, k in zip(fresh, a.at, strict=True))
     there = project(ranges, conjunction([*parts, *at]), dict(zip(fresh, a.array.sizes, strict=True)))

@@ -3,9 +3,9 @@
     X = gen i. [p]*a[i] - [q]*b[i];  gen i. [r]*X[i] + c[i]  ->  gen i. [r and p]*a[i] - [r and q]*b[i] + c[i]
     X = gen i. [p]*-1*a[i];          gen i. X[i] + c[i]      ->  gen i. c[i] - [p]*a[i]
 
-for an X that nothing else reads; a sum that has a name keeps it. Where the outer sum reads X each of X's terms is
-added as before, and an addition fewer is made where none of them is there; a sign costs nothing in a sum. So this is
-never more expensive.
+for an X that nothing else reads; a sum that has a name stays. Where the outer sum reads X, each of X's terms is added
+as before, and one addition is saved where none of them is present; a sign costs nothing in a sum. So the cost never
+rises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MINUS_ONE = Constant(Fraction(-1), ())
 
 
 def assemble(s: SSA) -> SSA:
-    """`s` with each sum that only another sum reads made a part of it."""
+    """`s` with each sum that is only read by one other sum merged into that sum."""
     reads = Counter(y for x in s.statements for y in operands(x))
     reads.update(output_list(s.outputs))
     inner = {
@@ -52,7 +52,7 @@ def assemble(s: SSA) -> SSA:
 
 
 def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statement]) -> Statement:
-    """`x` with the terms of sums in `inner` in the places of these."""
+    """`x` with the sums in `inner` replaced by their terms."""
     terms: list[Term] = []
     stack = list(reversed(x.terms))
     while stack:
@@ -67,7 +67,7 @@ def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statemen
 
 
 def _both(outer: Predicate, inner: Predicate) -> Predicate:
-    """Both, of which the outer one often has the inner one as an alternative, or all of its alternatives."""
+    """The conjunction, which is `inner` if its alternatives are all among those of `outer`, as is often the case."""
     if isinstance(outer, Or):
         parts = set(outer.parts)
         if inner in parts or (isinstance(inner, Or) and parts.issuperset(inner.parts)):
@@ -76,7 +76,7 @@ def _both(outer: Predicate, inner: Predicate) -> Predicate:
 
 
 def _signed(t: Term) -> Term:
-    """A term whose operand is -1 times something, as that with the other sign."""
+    """The term `t`; if its operand is -1 times something, the factor becomes the term's sign."""
     x = t.operand
     if not isinstance(x, Contraction) or len(x.factors) != 2 or x.factors[0] is not _MINUS_ONE:
         return t
@@ -90,7 +90,7 @@ def _signed(t: Term) -> Term:
 
 
 def _negation(x: Statement) -> Statement:
-    """A sum of one negative term as a product with -1, whose place among other factors can be chosen."""
+    """`x`, or a product with -1 if it is a sum of one negative term, so that -1 can be reordered with other factors."""
     if not isinstance(x, Addition) or len(x.terms) > 1 or x.terms[0].sign > 0:
         return x
     (t,) = x.terms

@@ -1,7 +1,7 @@
-"""What is added at chosen places, left out where it is nothing.
+"""Terms added at chosen places, left out where they cancel.
 
-A program that subtracts a maximum so that exp does not overflow, as softmax does, has the same value without; so what
-its derivative adds where the maximum is attained is 0, written as a difference:
+A program that subtracts a maximum so that exp does not overflow, as softmax does, has the same value without it. So the
+term that its derivative adds where the maximum is attained is 0, written as a difference:
 
     m = max i. x[i];  m + log(sum i. exp(x[i] - m))    adds    1 - sum i. exp(x[i] - m) / sum j. exp(x[j] - m)    at m
 
@@ -10,8 +10,8 @@ Such a value is multiplied out into sums of products, and terms cancel by two la
     (sum s where p. e) * recip(sum s where p. e)  =  [exists s. p]
     c * sum s. e - c * sum t. [s := t] e  =  0
 
-Then nobody needs to know where the maximum is, only what it is. That holds of maxima in rows, in the segments of an
-index array, which may be empty, and in groups of elements of which index arrays are equal.
+Then only the value of the maximum is needed, not its place. This covers maxima in rows, in the segments of an index
+array, which may be empty, and in groups of elements on which index arrays are equal.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tensorlang.simplify.products import Multiplied, Places, Product, signs_by_f
 _MOST_TRIES, _MOST_ORDERS = 300, 24
 _RECIP = function("recip")
 _ELSEWHERE = atom_affine(Index("elsewhere"))
-"""What an index becomes on which nothing should depend."""
+"""Substituted for an index on which nothing should depend."""
 
 
 def cancel(s: SSA) -> SSA:
-    """`s` without what it adds at chosen places, where that is 0."""
+    """`s` without the terms that it adds at chosen places and that cancel."""
     chosen = {array for array, x in selections(s.statements).items() if isinstance(x, Selection)}
     if not chosen:
         return s
@@ -64,7 +64,7 @@ def _looks_up(p: Predicate, chosen: Set[IndexArray]) -> bool:
 
 
 def _without_idle_terms(x: Addition, chosen: Set[IndexArray], multiplied: Multiplied) -> tuple[Term, ...]:
-    """The terms of `x` except those at the same chosen places that are 0 together."""
+    """The terms of `x`, without groups of terms at the same chosen places whose sum is 0."""
     there: dict[frozenset[Predicate], list[Term]] = {}
     for t in x.terms:
         places = frozenset(q for q in conjuncts(t.pred) if _looks_up(q, chosen))
@@ -94,8 +94,8 @@ def is_zero(x: Statement, multiplied: Multiplied) -> bool:
 
 
 def _may_cancel(x: Statement) -> bool:
-    """Whether what the terms of `x` multiply is both added and subtracted, or something is divided: else it stays,
-    wherever it is read."""
+    """Whether `x`, multiplied out, may cancel: each product of the same factors is both added and subtracted, wherever
+    these are read, or some product has a divisor."""
     found = signs_by_factors(x)
     if found is None:
         return False
@@ -104,7 +104,7 @@ def _may_cancel(x: Statement) -> bool:
 
 
 def _without_quotients(p: Product, multiplied: Multiplied) -> Product:
-    """`p` without sums that are multiplied by their reciprocals: the first law."""
+    """`p` with the first law applied: sums multiplied by their reciprocals are removed."""
     k = 0
     while k < len(p.factors):
         shorter = _without_quotient(p, k, multiplied)
@@ -113,7 +113,7 @@ def _without_quotients(p: Product, multiplied: Multiplied) -> Product:
 
 
 def _without_quotient(p: Product, k: int, multiplied: Multiplied) -> Product | None:
-    """`p`, if its k-th factor is the reciprocal of a sum by which it is multiplied, without both."""
+    """`p` without its k-th factor and the sum that this is the reciprocal of; None if it is no such reciprocal."""
     y, _ = p.factors[k]
     divisor = multiplied.products(y.arguments[0]) if isinstance(y, Map) and y.function is _RECIP else None
     if divisor is None or len(divisor) != 1:
@@ -143,21 +143,22 @@ def _without_quotient(p: Product, k: int, multiplied: Multiplied) -> Product | N
 
 
 def _are_alike(p: Product, q: Product) -> bool:
-    """The second law: whether `p` and `q` differ in numbers, names of loops and the order of factors alone."""
+    """The second law: whether `p` and `q` differ only in numbers, names of loops and the order of factors."""
     if len(p.factors) != len(q.factors) or len(p.loops) != len(q.loops):
         return False
     return any(_is_same(p.at(at, q.loops).settled(), q) for at, _ in _pairings(p, q))
 
 
 def _is_same(p: Product, q: Product) -> bool:
-    """Whether both say and multiply the same."""
+    """Whether both have the same conditions and the same factors."""
     return Counter(p.factors) == Counter(q.factors) and set(conjuncts(p.pred)) == set(conjuncts(q.pred))
 
 
 def _pairings(p: Product, q: Product) -> Iterator[tuple[Places, tuple[int, ...]]]:
-    """Loops of `q` for those of `p` such that each factor of `p` may be one of `q`; and which of these they are.
+    """Assignments of loops of `q` to those of `p` that may map each factor of `p` to one of `q`; and the positions of
+    those factors of `q`.
 
-    Equal factors can be paired in many ways, of which not all are tried.
+    Equal factors can be paired in many ways, not all of which are tried.
     """
     pending: list[tuple[Places, tuple[int, ...]]] = [({}, ())]
     for _ in range(_MOST_TRIES):
@@ -175,7 +176,7 @@ def _pairings(p: Product, q: Product) -> Iterator[tuple[Places, tuple[int, ...]]
 
 
 def _unified(p: Product, q: Product, at: Places, place: tuple[Affine, ...], there: tuple[Affine, ...]) -> Places:
-    """`at`, and what loops of `p` must be besides for `place` to be `there`, as far as loops stand alone."""
+    """`at`, extended by the loops of `p` that map `place` to `there`, where a loop is all of a coordinate."""
     at = dict(at)
     for a, b in zip(place, there, strict=True):
         for i, n in p.loops.items():
@@ -185,7 +186,7 @@ def _unified(p: Product, q: Product, at: Places, place: tuple[Affine, ...], ther
 
 
 def _matches(missing: list[Index], p: Product, q: Product, at: Places) -> Iterator[Places]:
-    """Further loops of `q` for those that no factor of `p` names."""
+    """Assignments of remaining loops of `q` to the loops of `p` that no factor names."""
     free = [j for j in q.loops if atom_affine(j) not in at.values()]
     for found in islice(permutations(free, len(missing)), _MOST_ORDERS):
         if all(p.loops[i] is q.loops[j] for i, j in zip(missing, found, strict=True)):

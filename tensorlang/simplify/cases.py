@@ -6,12 +6,12 @@
         ->  Y = gen i, j. [i - 2 <= j <= i + 2] * (e + [j < 2] * d) + [j < 2 and j + 2 < i] * d
     X = gen i. sum j. Y[i, j] * z[j]  ->  X as the sum of both parts of Y
 
-Each alternative fixes the number of values that some index has, given the others: those of a window, or a few columns.
-Their union does not, and is computed as a box. The parts have no point in common, so as many points are computed as
-before, and what is added up where several of them are is what one sum adds up.
+Given the other indices, each alternative leaves a fixed number of values of some index: a window, or a few columns.
+Their union does not, and would be computed as a box. The parts are disjoint, so the number of points computed stays the
+same, and so does the number of terms added where a reader sums over several parts.
 
-Readers of what is taken apart read the parts: a product is 0 where one of its factors is, and what is under the same
-condition reads the part that it is in. So it never gets more expensive.
+Readers of a statement that was split read the parts: a product is 0 where one of its factors is, and a statement under
+the same condition reads only the part that it lies in. So the cost never rises.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _MOST = 8
 """Parts of a statement."""
 
 Parts = Sequence[tuple[Predicate, Statement]]
-"""Where a part of a statement may be other than 0, without a point of another one; and the part."""
+"""The parts of a statement, each with a condition outside of which it is 0; these conditions are disjoint."""
 
 
 def in_cases(s: SSA) -> SSA:
-    """`s` with statements under alternatives of few points each taken apart, narrowed and stored on their supports."""
+    """`s` with statements under thin alternatives split into parts, narrowed and stored on their supports."""
     new: dict[Statement, Statement] = {}
     parts: dict[Statement, Parts] = {}
     for x in s.statements:
@@ -82,7 +82,7 @@ def in_cases(s: SSA) -> SSA:
 def _parts(
     x: Statement, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
 ) -> tuple[Statement, Parts] | None:
-    """What stands for `x`, and its parts if they are told apart by its own indices; None if it is in one part."""
+    """The replacement of `x`, and its parts if its own indices distinguish them; None if it is not split."""
     match x:
         case Map(p, f, arguments, shape):
             own = own_ranges(x)
@@ -104,14 +104,14 @@ def _parts(
 
 
 def _is_listed(x: Contraction) -> bool:
-    """Whether data say where the factors are read."""
+    """Whether a factor is read at an element of an index array."""
     return any(a.lookups for a in inner_solution(x).values.values())
 
 
 def _apart(
     x: Addition, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
 ) -> tuple[Statement, Parts]:
-    """An addition with the parts of its terms in their places; in parts itself where all terms have the same ones."""
+    """An addition with its terms replaced by their parts; it has parts itself if all terms have the same ones."""
     terms: list[Term] = []
     for t in x.terms:
         those: Parts = parts.get(t.operand) or [(TRUE, new[t.operand])]
@@ -128,7 +128,7 @@ def _apart(
 
 
 def _united(x: Addition, new: Mapping[Statement, Statement]) -> tuple[Statement, Parts] | None:
-    """An addition in parts in which different ones of its terms are there."""
+    """An addition split by the alternatives under which its terms are present."""
     there = disjunction(conjunction([t.pred, support(t.operand)]) for t in x.terms)
     cases = _cases(there, _binders(own_ranges(x)))
     if len(cases) < 2:
@@ -143,7 +143,7 @@ def _united(x: Addition, new: Mapping[Statement, Statement]) -> tuple[Statement,
 def _product(
     x: Contraction, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
 ) -> tuple[Statement, Parts] | None:
-    """A product, as an addition of products under one alternative each, which read the parts that are there."""
+    """A product, as an addition of products under one alternative each, which read the parts that it selects."""
     solved = inner_solution(x)
     own = own_ranges(x)
     ranges = {**own, **{i: n for i, n in inner_ranges(x).items() if i not in solved.values}}
@@ -184,7 +184,7 @@ def _read(
     parts: Mapping[Statement, Parts],
     at: Mapping[Atom, Affine] | None = None,
 ) -> Statement:
-    """What is read of `y` where that holds: the part that it is in, if there is one, and else all."""
+    """The part of `y` that contains all points where `where` holds, if there is one; else all of `y`."""
     if y in parts:
         around = conjunction([ranges_predicate(ranges), where])
         for q, made in parts[y]:
@@ -199,8 +199,7 @@ def _binders(ranges: Ranges) -> tuple[tuple[Index, Affine], ...]:
 
 @cached
 def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...], is_summed: bool = False) -> tuple[Predicate, ...]:
-    """`p` in parts without a common point, each of which leaves few values of some index; `p` itself if it is no union
-    of such."""
+    """`p` as disjoint parts, each of which leaves few values of some index; only `p` if it is not such a union."""
     ranges = dict(binders)
     for choice in conjuncts(p):
         if isinstance(choice, Or) and is_thin_union(p, choice, ranges, is_summed):
@@ -212,8 +211,8 @@ def _cases(p: Predicate, binders: tuple[tuple[Index, Affine], ...], is_summed: b
 
 
 def _in_order(choice: Or) -> list[Predicate]:
-    """The alternatives, those of several indices first: from the others they take what hides a share of those. Those
-    whose opposites are no predicates come last."""
+    """The alternatives, those of several indices first: their negations, which cut later ones, hide a share of these.
+    Those whose negations are no predicates come last."""
 
     def place(q: Predicate) -> tuple[bool, int]:
         return negation(q) is None, -max((len(indices_in(r)) for r in conjuncts(q)), default=0)
@@ -222,8 +221,8 @@ def _in_order(choice: Or) -> list[Predicate]:
 
 
 def _exclusive(rest: Sequence[Predicate], alternatives: Sequence[Predicate], ranges: Ranges) -> list[Predicate] | None:
-    """The alternatives under the rest, each without the points of those before it, in conjunctions; None if they are
-    too many."""
+    """The alternatives under the rest, each without the points of those before it, as conjunctions; None if they become
+    too many, or a negation can't be expressed."""
     around = ranges_predicate(ranges)
     found: list[Predicate] = []
     for k, p in enumerate(alternatives):
@@ -246,7 +245,7 @@ def _exclusive(rest: Sequence[Predicate], alternatives: Sequence[Predicate], ran
 
 
 def _outside(p: Predicate) -> list[Predicate] | None:
-    """Conjunctions without a common point, one of which holds where `p` does not; None if that can't be said."""
+    """Disjoint conjunctions whose union is the complement of `p`; None if it can't be expressed so."""
     found: list[Predicate] = []
     before: list[Predicate] = []
     for q in conjuncts(p):
@@ -264,7 +263,7 @@ def _outside(p: Predicate) -> list[Predicate] | None:
 def _among(
     p: Predicate, there: Sequence[Predicate], binders: tuple[tuple[Index, Affine], ...]
 ) -> tuple[Predicate, ...]:
-    """`p` in parts in each of which one of `there` holds, which exclude each other."""
+    """`p` split by the disjoint conditions `there`; only `p` if it implies one of them."""
     ranges = dict(binders)
     around = ranges_predicate(ranges)
     if any(implies(conjunction([around, p]), q) for q in there):

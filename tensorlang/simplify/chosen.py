@@ -1,8 +1,8 @@
-"""Conditions that choices fulfil anyway.
+"""Conditions that chosen places fulfil anyway.
 
     K = gen g. argmax s where g = y[s]. X[s];  .. [i = y[j] and i = y[K[i]]] * ..   ->   .. [i = y[j]] * ..
 
-An element of K fulfils what it was chosen under wherever there is one, which is where K's guard holds.
+An element of K fulfils the condition under which it was chosen, wherever K's guard holds and so the element exists.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from tensorlang.sets.solve import Ranges, ranges_predicate
 Choices = Mapping[IndexArray, Selection]
 
 _DEEPEST = 16
-"""Quantifiers within one another that are looked into."""
+"""The depth to which nested quantifiers are examined."""
 
 
 def without_chosen_conditions(s: SSA) -> SSA:
-    """`s` without conditions that follow from how what they look up was chosen."""
+    """`s` without conditions that follow from those under which the elements in them were chosen."""
     defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection) and x.pred is not TRUE}
     if not defined:
         return s
@@ -62,7 +62,7 @@ def without_chosen_conditions(s: SSA) -> SSA:
 
 
 def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
-    """What holds of an element of the array that `x` selects, wherever it is looked up."""
+    """The conditions under which `x` chose the element `chosen`, which hold wherever it is looked up."""
     at = [*chosen.at, atom_affine(chosen)]
     values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
     return conjuncts(substitute(x.pred, values))
@@ -97,7 +97,8 @@ def _shortened(x: Statement, defined: Choices) -> Statement:
 def _shorter(
     p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Predicate] = (), depth: int = _DEEPEST
 ) -> Predicate:
-    """`p` without what follows, where all `beside` it holds too, or nothing is read; also within `exists`."""
+    """`p` without conditions that follow from the others and those `beside` it, which all hold where anything is read;
+    also within `exists`."""
     left = list(conjuncts(p))
     for q in conjuncts(p):
         if any(lookup.array in defined for lookup in lookups(q)):
@@ -115,7 +116,8 @@ def _shorter(
 
 
 def _left_of(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Choices) -> list[Predicate] | None:
-    """What `q` says, besides the `others` and how elements were chosen: that these are there. None if it says more."""
+    """What is left of `q`, given the `others` and the conditions under which elements were chosen: only that these
+    elements are within their arrays. None if `q` says more."""
     around = conjunction([ranges_predicate(ranges), *others])
     facts: list[Predicate] = []
     there: list[Predicate] = []
@@ -133,7 +135,7 @@ def _left_of(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Cho
 
 
 def _rewritten(q: Predicate, facts: list[Predicate]) -> Predicate:
-    """`q` with what `facts` say that its deepest elements of index arrays are."""
+    """`q` with elements of index arrays replaced by the values that `facts` give for their most nested elements."""
     values: dict[Atom, Affine] = {}
     for fact in facts:
         if isinstance(fact, Equal) and fact.difference.lookups:

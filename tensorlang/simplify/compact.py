@@ -10,7 +10,7 @@
     X = gen i, j. [a[i] = a[j]] * e      ->  X' = gen j. [i := j] e;          X = gen i, j. [a[i] = a[j]] * X'[j]
         where e depends on i through a[i] alone
 
-X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
+X is index-only now, so its readers read X' instead, and the box of X is never stored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from tensorlang.simplify.dependence import Dependence
 from tensorlang.simplify.supports import common
 
 _stored_as_it_is: WeakSet[Statement] = WeakSet()
-"""Statements that stay as they are, whatever the program: passes come by them again and again."""
+"""Statements known to stay as they are in any program, since passes meet them again and again."""
 
 
 def compact(s: SSA) -> SSA:
@@ -87,7 +87,7 @@ def compact(s: SSA) -> SSA:
 
 
 def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Statement]:
-    """What stands for `x`, and the statement that holds its values."""
+    """The replacement of `x`, and the statement that holds its values."""
     if x in _stored_as_it_is or isinstance(x, Input | Constant | Defining) or is_index_only(x):
         return x, x
     if isinstance(x, Contraction):
@@ -117,7 +117,7 @@ _OPERAND = Var("operand", R)
 
 
 def _outline(x: Statement) -> Statement:
-    """`x` of operands that have no values: all that decides how it can be stored."""
+    """`x` with placeholders for its operands; it has all that decides how `x` can be stored."""
 
     def outline(y: Contraction) -> Statement:
         return Contraction(y.pred, tuple(map(operand, y.factors)), y.summed, y.shape)
@@ -133,8 +133,8 @@ def _outline(x: Statement) -> Statement:
 
 @cached
 def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], Chart | None]:
-    """What hides `x` besides; what always holds of its indices without that; and where it can then be other than 0, if
-    that is plain of `x` alone."""
+    """The condition hoisted out of `x` by the fifth law; without it, the conditions on its indices that hold wherever
+    `x` is not 0; and a chart of the support that is left, if `x` alone determines one."""
     hidden: Predicate = TRUE
     always = _always(x)
     if always:
@@ -144,9 +144,9 @@ def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], Chart | None
 
 
 def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Statement]:
-    """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
+    """The fifth law: the conditions of `x` on indices that nothing else in it depends on, and `x` without them."""
     if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
-        return TRUE, x  # what is read as it is depends on all indices
+        return TRUE, x  # an operand that is read elementwise depends on all indices
     own = own_ranges(x)
     common = [q for q in always if not isinstance(q, Equal) or compares_elements(q)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
@@ -162,7 +162,7 @@ def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Stat
 
 
 def _in_own_indices(x: Statement) -> Statement:
-    """`x`, which if it is a contraction says of its own indices what it says of the places that these determine."""
+    """`x`; if it is a contraction, with conditions on the places of factors restated for the indices equal to them."""
     if not isinstance(x, Contraction):
         return x
     solved = inner_solution(x)
@@ -171,15 +171,15 @@ def _in_own_indices(x: Statement) -> Statement:
 
 
 def compares_elements(q: Predicate) -> bool:
-    """Whether `q` says that elements of two index arrays are equal, and nothing of an index by itself."""
+    """Whether `q` equates elements of index arrays, and has no index outside of them."""
     if not isinstance(q, Equal):
         return False
     return len(q.difference.terms) > 1 and all(isinstance(x, Lookup) for x in q.difference.atoms)
 
 
 def without(x: Statement, parts: Collection[Predicate]) -> Statement:
-    """`x` without these conjuncts of its predicates, and what they say less sharply, and of those of the views that it
-    reads under them."""
+    """`x` without these conjuncts, and weaker bounds that they imply, in its predicates and those of the views that it
+    reads."""
     bounds = [q.value for q in parts if isinstance(q, NonNegative)]
 
     def is_said(q: Predicate) -> bool:
@@ -196,7 +196,7 @@ def without(x: Statement, parts: Collection[Predicate]) -> Statement:
 def _changed(
     x: Statement, change: Callable[[Predicate], Predicate], view: Callable[[Contraction], Statement] = lambda y: y
 ) -> Statement:
-    """`x` with its predicates changed, and the views that it reads; a statement that defines an array as it is."""
+    """`x` with its predicates and the views that it reads changed; a statement that defines an index array stays."""
     if isinstance(x, Defining):
         return x
     if not isinstance(x, Contraction):
@@ -212,9 +212,9 @@ def _under(p: Predicate, x: Statement) -> Statement:
 
 
 def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
-    """`x` without the condition that an index which it has lost has a value: where it has none, nothing reads `x`.
+    """`x` without the guards that an index which it has lost has any values; if it has none, nothing reads `x`.
 
-    For sizes of at least 1 that is free.
+    Only guards that hold at all sizes of at least 1 are dropped, so there the cost stays the same.
     """
     free = {q for q in guards if holds_from_1_on(q)}
 
@@ -226,9 +226,9 @@ def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
 
 @dataclass(frozen=True)
 class Chart:
-    """Coordinates of a support: new indices with their sizes, and what each index of the statement is in them.
+    """Coordinates of a support: new indices with their sizes, and each index of the statement as a function of them.
 
-    An index in `free` may have any value, of which `at` has one.
+    An index in `free` may have any value; `at` has one of these.
     """
 
     axes: dict[Index, Affine]
@@ -247,7 +247,7 @@ def _without_idle_index(x: Statement) -> Chart | None:
 
 
 def ignores(x: Statement, i: Index) -> bool:
-    """Whether the elements of `x` are the same for all `i`; its operands have lost their idle indices already."""
+    """Whether the elements of `x` are the same for all `i`, if its operands have lost their idle indices already."""
     match x:
         case Input() | Selection() | Comparison():
             return False
@@ -267,12 +267,12 @@ def reads_all_alike(y: Statement, i: Index) -> bool:
 
 
 def chart(x: Statement, always: Sequence[Predicate]) -> Chart | None:
-    """The first and the second law: the indices that no equality forces, or windows of the others."""
+    """The first and the second law: the indices that no equality determines, or windows."""
     return _forced(x, always) or _band(x, always)
 
 
 def _forced(x: Statement, always: Sequence[Predicate]) -> Chart | None:
-    """The first law: the indices that no equality forces."""
+    """The first law: the indices that no equality determines."""
     forced = conjunction(q for q in always if isinstance(q, Equal))
     if forced is TRUE:
         return None
@@ -287,7 +287,7 @@ def _forced(x: Statement, always: Sequence[Predicate]) -> Chart | None:
 def _band(x: Statement, always: Sequence[Predicate]) -> Chart | None:
     """The second law: for j between i + a and i + b, i and d = j - i - a.
 
-    Of two indices the first is i, so that statements over the same rows have them in common; or that of fewer values.
+    The index with fewer values is i, else the first of the two, so that statements over the same rows share them.
     """
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
@@ -312,8 +312,8 @@ def _band(x: Statement, always: Sequence[Predicate]) -> Chart | None:
 
 
 def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
-    """The same of an index that stays within a fixed number of places from what other indices, elements of index arrays
-    at these, and sizes say: that of fewest values."""
+    """The second law for an index in a window of fixed width, whose start depends on other indices, elements of index
+    arrays at these, and sizes: the narrowest such window."""
     found: list[tuple[int, Index, Affine]] = []
     for j, n in own.items():
         value = atom_affine(j)
@@ -322,9 +322,9 @@ def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
         ends = [value + a for a in bounds if a.coefficient(j) == -1]
         lows, ends = ([a for a in side if j not in a.free] for side in (lows, ends))
         widths = [(b - a + 1, a) for a in lows for b in ends if (b - a).is_constant]
-        if n.is_constant:  # one that loses the same values everywhere stays, unless it loses most
+        if n.is_constant:  # an axis of constant size with one window stays, unless it loses most values
             widths = [(w, a) for w, a in widths if w.constant < n.constant and (not a.is_constant or is_narrow(w, n))]
-        else:  # a long one from one place on may be longer than the axis
+        else:  # a long window from a single place that data give may be longer than the axis
             widths = [(w, a) for w, a in widths if a.indices or not (a.lookups and is_long(w))]
         found.extend((max(w.constant, 0), j, a) for w, a in widths)
     if not found:
@@ -336,13 +336,13 @@ def _window(own: Ranges, always: Sequence[Predicate]) -> Chart | None:
 
 
 def _at_most_summed(x: Statement) -> list[Predicate]:
-    """What comparisons with a summed index of few values say of the others, whatever it is."""
+    """Bounds on the other indices from comparisons with short summed indices, whatever values these have."""
     if not isinstance(x, Contraction):
         return []
     short = {i: n for i, n in inner_ranges(x).items() if not is_long(n)}
     found: list[Predicate] = []
     for a in (q.value for q in conjuncts(inner_solution(x).rest) if isinstance(q, NonNegative)):
-        looked_up = {i for x in a.lookups for i in atom_affine(x).free}  # at another place there is any element
+        looked_up = {i for x in a.lookups for i in atom_affine(x).free}  # elements elsewhere may be anything
         most: dict[Atom, Affine] = {
             i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items() if i not in looked_up
         }
@@ -359,8 +359,8 @@ def _is_longer(a: Affine, b: Affine) -> bool:
 def _tied(
     x: Statement, always: Sequence[Predicate], ties: Sequence[Equal], dependence: Dependence
 ) -> tuple[Predicate, Chart | None]:
-    """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices. Of what
-    holds `always` that may be one of `ties`."""
+    """The sixth law: the conditions that tie an index to another one which may replace it, and a chart of the other
+    indices. All of them hold `always`; the `ties` are the candidates among them."""
     own = own_ranges(x)
     for q in ties:
         for i, j in permutations(q.difference.indices, 2):
@@ -373,7 +373,7 @@ def _tied(
 
 
 def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
-    """The third law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
+    """The third law: `x` with an index i = c*j + .., whose j with |c| > 1 is summed over, stored by j instead."""
     stride = _stride(x.pattern)
     if stride is None:
         return None
@@ -395,7 +395,7 @@ def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
 
 @cached
 def _stride(x: Pattern) -> tuple[Index, Index, Affine] | None:
-    """An index of `x`, the summed one by which it is stored, and its value."""
+    """An index of `x`, the summed index by which `x` can be stored, and the value of the first in terms of it."""
     for a in (q.difference for q in _equalities(solution(x).rest) if not q.difference.lookups):
         summed = [j for j in a.indices if j in x.inner]
         i = next((i for i in a.indices if i in x.outer and abs(a.coefficient(i)) == 1), None)
@@ -434,8 +434,8 @@ def _always(x: Statement) -> list[Predicate]:
 
 
 def _through_data(parts: Collection[Predicate], inner: Ranges) -> list[Predicate]:
-    """What `parts` say of elements of index arrays at summed places, said of what equalities put in their place: of
-    j - 1 <= a[s] and i = a[s] that j - 1 <= i."""
+    """The `parts` with elements of index arrays at summed places eliminated by equalities: j - 1 <= a[s] and i = a[s]
+    become j - 1 <= i."""
     left = list(parts)
     while (found := _element(left, inner)) is not None:
         equation, change = found
@@ -444,7 +444,7 @@ def _through_data(parts: Collection[Predicate], inner: Ranges) -> list[Predicate
 
 
 def _element(parts: Collection[Predicate], inner: Ranges) -> tuple[Predicate, dict[Atom, Affine]] | None:
-    """An equality that says what an element at a summed place is, and what it says."""
+    """An equality that determines an element at a summed place, and the substitution that it gives."""
     for q in parts:
         if isinstance(q, Equal):
             for x in q.difference.lookups:

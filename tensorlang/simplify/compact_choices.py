@@ -1,4 +1,4 @@
-"""Choices on their supports: stored without indices that say nothing, and over windows instead of all that there is.
+"""Choices on their supports: stored without idle indices, and over windows instead of whole axes.
 
     K = gen i, j. [i = a[j] and p] * argmax s. X[i, j, s]   ->  K' = gen j. [p] * argmax s. X[a[j], j, s];
                                                                 K[b, c] is K'[c]
@@ -11,8 +11,8 @@
     C = gen i, j. [a <= j - i <= b] * (X[j] < Y[i])        ->  C' = gen i, d:b - a + 1. X[i + d + a] < Y[i];
                                                                 C[b, c] is C'[b, c - b - a]; and so with argmax
 
-Two that choose or compare the same are one. Elements are only looked up where the guard holds, so those that remain are
-all that are ever read.
+Two that choose or compare the same are merged. Elements are only looked up where the guard holds, so only elements that
+remain are ever read.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ from tensorlang.sets.solve import in_range, project, simplify_in, solve
 from tensorlang.simplify.compact import chart, reads_all_alike, without
 
 _NARROW = 16
-"""The widest windows that are always taken apart. Wider ones are only where bands lie by diagonals: those of matrices
-that are given are read in blocks or tiles."""
+"""The widest windows that are always stored as such. Wider ones are only if they are read from a band stored by
+diagonals; bands of matrices given as parameters are read in blocks or tiles."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """What stands for the element of an index array at `own`."""
+    """The value that replaces the element of an index array at `own`."""
 
     own: tuple[Index, ...]
     value: Affine
 
 
 def compact_choices(s: SSA) -> SSA:
-    """`s` with every choice stored without the indices that it does not depend on, its windows apart."""
+    """`s` with every choice and comparison stored without idle indices, and over windows."""
     if not any(isinstance(x, Defining) for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
@@ -89,7 +89,7 @@ def compact_choices(s: SSA) -> SSA:
 
 
 def _content(x: Defining) -> tuple[object, ...]:
-    """What is chosen or compared: where that is the same, so are the elements."""
+    """The key of a choice or comparison: those with equal keys have equal elements."""
     if isinstance(x, Selection):
         return (x.sign, x.guard, x.pred, x.operand)
     return (x.op, x.guard, x.left, x.right)
@@ -137,7 +137,7 @@ def _alike(x: Comparison) -> _Made | None:
 
 
 def _thin(x: Defining) -> _Made | None:
-    """The first and the fifth law: as statements are (`compact`)."""
+    """The first and the fifth law: the charts of `compact`."""
     found = chart(x, conjuncts(x.guard))
     if found is None:
         return None
@@ -196,7 +196,7 @@ def _lies_by_diagonals(x: Statement) -> bool:
 def _in_terms_of(
     x: Selection, values: Mapping[Atom, Affine], guard: Predicate, chosen: tuple[Index, Affine] | None = None
 ) -> _Made:
-    """`x` with `values` for some of its indices, under `guard`; what is chosen is a value of `chosen`, if given."""
+    """`x` with `values` for some of its indices, under `guard`, choosing a value of the index `chosen` if given."""
     *own, s = own_indices(x.operand)
     ranges = own_ranges(x.operand)
     left = {i: ranges[i] for i in own if i not in values}
@@ -217,7 +217,7 @@ def _in_terms_of(
 
 
 def looking_up(x: Statement, stored: Mapping[IndexArray, Element]) -> Statement:
-    """`x`, which looks elements up where they are stored."""
+    """`x` with lookups of elements redirected to where they are `stored`."""
     if stored.keys().isdisjoint(looked_up(x)):
         return x
 

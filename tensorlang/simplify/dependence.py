@@ -1,9 +1,9 @@
-"""Through what statements depend on their indices: through elements of index arrays, or on an index by itself.
+"""How statements depend on their indices: through elements of index arrays, or on the index itself.
 
     X = gen i, j. [p[i] = p[j]] * exp(x[j] - c[p[i]])   depends on i through p[i], and on j through p[j] and j
-    K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], and so does what looks K[i] up
+    K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], as do statements that look K[i] up
 
-Where the elements are equal, one index may stand in the place of the other.
+Where the elements are equal, one index may replace the other.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tensorlang.normal.ssa import (
 from tensorlang.recursion import Deep, call, run
 
 Through = frozenset[Atom]
-"""Elements of index arrays at an index, or that index itself; what depends on nothing of these is the same for all."""
+"""Elements of index arrays at an index, or the index itself; empty for a statement that is the same at all of them."""
 
 
 class Dependence:
-    """Through what statements depend on their indices, and so do elements of the index arrays that some define."""
+    """How statements, and elements of the index arrays that some of them define, depend on their indices."""
 
     def __init__(self) -> None:
         self._defined: dict[IndexArray, Defining] = {}
@@ -44,11 +44,11 @@ class Dependence:
             self._defined[x.array] = x
 
     def is_same(self, x: Statement, i: Index, j: Index, known: Iterable[Predicate]) -> bool:
-        """Whether `x` is the same at `i` as at `j` in the place of `i`, by the equalities that are `known`."""
+        """Whether `x` stays the same if `j` replaces its index `i`, by the `known` equalities."""
         return run(self._is_same(x, i, j, frozenset(known)))
 
     def atoms(self, x: Statement) -> tuple[Atom, ...]:
-        """All through which `x` depends on its indices, in order, without elements of arrays that statements define."""
+        """All atoms through which `x` depends on its indices, in order; elements of defined arrays are expanded."""
         found = run(self._atoms(x))
         return total((atom_affine(atom), 1) for atom in found).atoms
 
@@ -74,14 +74,14 @@ class Dependence:
                 continue
             if not isinstance(atom, Lookup):
                 return False
-            # the elements of an array are the same if its places are, or what it depends on at these
+            # elements of an array are the same if its places are, or if all that it depends on there is
             further = yield from call(self._through_place(atom, i))
             waiting += further - seen
             seen |= further
         return True
 
     def _through_place(self, element: Lookup, i: Index) -> Deep[Through]:
-        """Through what an element depends on `i` as its place does, or what defines its array."""
+        """How `element` depends on `i`: through its places, or as the statement that defines its array does on them."""
         x = self._defined.get(element.array)
         inner = axes(0, len(element.at))
         values: dict[Atom, Affine] = dict(zip(inner, element.at, strict=True))
@@ -93,7 +93,7 @@ class Dependence:
         return frozenset(found)
 
     def _through(self, x: Statement, k: int) -> Deep[Through]:
-        """Through what `x` depends on its own index in place `k`."""
+        """How `x` depends on its own k-th index."""
         if (x, k) not in self._known:
             self._known[x, k] = yield from call(self._found(x, k))
         return self._known[x, k]

@@ -1,9 +1,9 @@
-"""Sums of additions, taken apart where one of the terms is a sum of its own and gets cheaper within the outer one.
+"""Sums of additions, split where one of the terms is itself a sum and gets cheaper when merged with the outer one.
 
     gen j. sum i. ((sum k. A[i, k] * B[k, j]) + C[i, j])  ->  gen j. (sum i, k. A[i, k] * B[k, j]) + sum i. C[i, j]
 
-As many points are added before and after, so it is the product that makes the difference: within the outer sum its
-factors may be summed by themselves first. A number by which the additions are multiplied comes last.
+The same number of points is added before and after, so the product makes the difference: within the outer sum, its
+factors may be summed separately first. A number that multiplies the additions is applied last.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tensorlang.simplify.summation import inlined, summation
 
 
 def distribute(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
-    """`s` with sums of additions taken apart where that never costs more: at these sizes, or at any of at least 1."""
+    """`s` with sums of additions split where that never costs more: at these sizes, or at all sizes of at least 1."""
     readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
     once = frozenset(x for x, count in readers.items() if count == 1)
     new: dict[Statement, Statement] = {}
@@ -46,7 +46,7 @@ def distribute(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 def _taken_apart(
     x: Statement, once: frozenset[Statement], new: Mapping[Statement, Statement], sizes: Mapping[Size, int]
 ) -> Statement | None:
-    """`x` as an addition of sums, times a number perhaps; None if it is no sum of an addition, or no cheaper so."""
+    """`x` as an addition of sums, perhaps times a number; None if it sums no addition, or that is no cheaper."""
     if not isinstance(x, Contraction) or only_moves(x):
         return None
     k, y = len(x.factors) - 1, x.factors[-1]  # a number comes first
@@ -82,7 +82,7 @@ def _is_sum(x: Statement) -> bool:
 
 
 def _cheapest(x: Contraction, sizes: Mapping[Size, int]) -> Polynomial:
-    """What `x` costs in one sum with the contraction that it reads."""
+    """The least cost of `x` merged with the contraction that it reads."""
     y = x.factors[-1]
     whole = inlined(summation(x), len(x.factors) - 1) if isinstance(y, Contraction) else summation(x)
     cost, _ = ways(whole.pattern, tuple(sizes.items()))[0]
@@ -90,7 +90,7 @@ def _cheapest(x: Contraction, sizes: Mapping[Size, int]) -> Polynomial:
 
 
 def _addition_cost(terms: Iterable[Term], shape: Shape) -> Polynomial:
-    """The points of all terms, less those of the union of the positive ones."""
+    """The number of points of all terms, minus that of the union of the positive ones."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
     positive = disjunction(t.pred for t in terms if t.sign > 0)
     return total(points(ranges, t.pred) for t in terms) + points(ranges, positive) * -1 + number(0)

@@ -1,9 +1,9 @@
-"""Elements of index arrays that a condition says to be equal, of which one stands for all.
+"""Elements of index arrays that a condition equates, replaced by one representative.
 
     y[i] = y[j] and y[j] = y[l] and R(y[l])   ->   y[j] = y[i] and y[l] = y[i] and R(y[i])
 
-One stays that depends on few summed indices, and none of those that are to vanish if possible. Equations are solved as
-by Gauss and Jordan, so what follows from another condition is written in the same way.
+The representative depends on few summed indices and, if possible, on none of those that are to be eliminated. Equations
+are solved by Gauss-Jordan elimination, so equivalent conditions come out in the same form.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _Equation = tuple[Predicate, Lookup, Affine]
 
 
 class Equalities:
-    """What `p` says, over the indices of `ranges`; elements that depend on few of `loops`, and of the `last`, stay."""
+    """The equalities in `p`, over the indices of `ranges`, solved; the elements that stay depend on few of `last`, and
+    then on few of `loops`."""
 
     def __init__(self, p: Predicate, ranges: Ranges, loops: Collection[Index], last: Collection[Index] = ()) -> None:
         self._ranges, self._loops, self._last = ranges, frozenset(loops), frozenset(last)
@@ -45,7 +46,7 @@ class Equalities:
                 break
             equation, x, value = found
             change: dict[Atom, Affine] = {x: value}
-            again = [a for a in self._values if x in atom_affine(a).lookups]  # looked up at what is replaced
+            again = [a for a in self._values if x in atom_affine(a).lookups]  # their places are replaced
             left = [q for q in left if q is not equation]
             left += [equal(atom_affine(a), self._values.pop(a)) for a in again]
             left = [substitute(q, change) for q in left]
@@ -60,11 +61,11 @@ class Equalities:
         return conjunction(self._parts)
 
     def _solvable(self, parts: Iterable[Predicate]) -> Iterator[_Equation]:
-        """Equations, each with the element that is to be replaced, if it can be solved for that, and its value."""
+        """The equations that can be solved for an element, each with that element and its value."""
         for q in parts:
             found = [x for x in q.difference.atoms if isinstance(x, Lookup)] if isinstance(q, Equal) else []
             if isinstance(q, Equal) and found:
-                x = max(found, key=self._order)  # of equal ones the first by name
+                x = max(found, key=self._order)  # in a tie the first by name
                 k = q.difference.coefficient(x)
                 value = atom_affine(x) - q.difference * k
                 if abs(k) == 1 and x not in value.lookups and x not in self._values:
@@ -83,7 +84,7 @@ class Equalities:
         return a
 
     def replaced(self, p: Predicate) -> Predicate:
-        """`p`, with elements replaced; what differs in the names of bound indices alone is one."""
+        """`p`, with elements replaced and bound indices renamed canonically."""
         for _ in range(_MOST_STEPS):
             if (q := substitute(p, self._values)) is p:
                 break
@@ -91,28 +92,28 @@ class Equalities:
         return alpha_normal(p)
 
     def holds(self, p: Predicate) -> bool:
-        """Whether `p` plainly follows."""
+        """Whether `p` obviously follows."""
         parts = conjuncts(self.replaced(p))
         return all(obvious(self._parts, q) or (isinstance(q, Exists) and self._has_witness(q)) for q in parts)
 
     def _has_witness(self, p: Exists) -> bool:
-        """Whether what `p` says of one index plainly holds of another, or of an element."""
+        """Whether an index or an element is obviously a witness of `p`."""
         return any(self._holds_at(substitute(p.body, {p.index: w})) for w in self._below(p.size))
 
     def _holds_at(self, p: Predicate) -> bool:
-        """Whether `p` plainly follows, and all that it looks up is there."""
+        """Whether `p` obviously follows, and all elements that it looks up exist."""
         return all(x in self._there or self._is_inside(x) for x in lookups(p)) and self.holds(p)
 
     def _is_inside(self, x: Lookup) -> bool:
         return all(in_range(a, n, self._ranges) is TRUE for a, n in zip(x.at, x.array.sizes, strict=True))
 
     def _below(self, size: Affine) -> Iterator[Affine]:
-        """What plainly is an index below `size`."""
+        """Values that are obviously indices below `size`."""
         yield from (atom_affine(i) for i, n in self._ranges.items() if n is size)
         yield from (atom_affine(x) for x in self._there if x.array.size is size and not x.array.partial)
 
     @cached_property
     def _there(self) -> dict[Lookup, None]:
-        """Elements that the condition compares, so that they are there."""
+        """Elements that exist because the condition compares them."""
         found = (x for q in self._parts if isinstance(q, Equal) for x in q.difference.lookups)
         return {x: None for x in found if set(atom_affine(x).indices) <= self._ranges.keys()}

@@ -3,7 +3,7 @@
     K = gen g. [q] * argmax s where p. X[g, s];  Y = .. X[a, K[a]] ..   ->   M = gen g. [q] * max s where p. X[g, s];
                                                                              Y = .. M[a] ..
 
-where this is all that K is used for, and q holds wherever X is read so. The cost stays the same.
+if K has no other use, and q holds wherever X is read so. The cost stays the same.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify.chosen import what_was_chosen, where_chosen
 
 Extrema = Mapping[Input, Selection]
-"""Inputs that stand for the greatest or least values of what selections choose from."""
+"""Inputs that stand for extrema, with the selections that attain them."""
 
 
 def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
-    """`s`, and instead of each selection that is only used for its extremum an input that stands for that.
+    """`s` with each selection that is only used for its extremum replaced by an input that stands for the extremum.
 
-    It comes where the selection was, after all that its definition reads.
+    The input takes the selection's position, after all that its definition reads.
     """
     defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
     if not defined:
         return s, {}
     values = {k: Input(Var(k.name, array(x.shape, R)), (), x.shape) for k, x in defined.items()}
     while left := {k for x in s.statements for k in _arrays(_reading(x, values, defined)) if k in values}:
-        # an element may be the extremum of several choices: without some of them it is read by the others
+        # an element may be the extremum of several choices; if some of them stay, it is read through the others
         values = {k: value for k, value in values.items() if k not in left}
     new: dict[Statement, Statement] = {}
     extrema: dict[Input, Selection] = {}
@@ -74,8 +74,8 @@ def _arrays(x: Statement) -> set[IndexArray]:
 
 
 def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]) -> Statement:
-    """`x` with `values` for the elements of operands of selections that it reads at the chosen places, and without the
-    conditions by which these were chosen."""
+    """`x` with elements that it reads at chosen places replaced by those of `values`, and without the conditions under
+    which these places were chosen."""
     if _arrays(x).isdisjoint(values):
         return x
     match x:
@@ -90,7 +90,7 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
 
 
 def _without_facts(p: Predicate, defined: Mapping[IndexArray, Selection]) -> Predicate:
-    """`p` without what holds of chosen elements wherever they are looked up, since they were chosen by it."""
+    """`p` without the conditions under which the elements in it were chosen, which hold wherever these are read."""
     for lookup in lookups(p):
         x = defined.get(lookup.array)
         if x is not None:
@@ -133,8 +133,8 @@ def _extremum(
     values: Mapping[IndexArray, Input],
     defined: Mapping[IndexArray, Selection],
 ) -> tuple[Lookup, Predicate] | None:
-    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one; and another
-    condition, without which it is zero."""
+    """The choice whose extremum is the element of `y` at `at` where `known` holds, if there is one; and a further
+    condition outside of which that element is zero."""
     base, places, holds = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
@@ -142,14 +142,14 @@ def _extremum(
             other, chosen, there = _seen(x.operand, [*lookup.at, atom_affine(lookup)])
             needed = conjunction([there, where_chosen(lookup, x), *map(equal, places, chosen)])
             if other is base and implies(conjunction([known, holds]), needed):
-                # where the extremum is zero for the same reason, nothing needs to be said
+                # where the extremum is zero for the same reason, no condition is needed
                 return lookup, TRUE if implies(conjunction([known, there]), holds) else holds
     return None
 
 
 def _seen(x: Statement, at: list[Affine]) -> tuple[Statement, list[Affine], Predicate]:
-    """The statement of which the element of `x` at `at` is one, through views, the place of that, and the condition
-    without which the element of `x` is zero instead."""
+    """The statement behind the views that `x` reads through, the place there of the element of `x` at `at`, and the
+    condition outside of which that element of `x` is zero instead."""
     holds: list[Predicate] = []
     while isinstance(x, Contraction) and only_moves(x):
         solution = inner_solution(x)

@@ -3,9 +3,9 @@
     gen i. sum j, k. A[i, j] * B[j, k] * x[k]  ->  y = gen j. sum k. B[j, k] * x[k];  gen i. sum j. A[i, j] * y[j]
     sum i. c * x[i]                            ->  c * sum i. x[i]
 
-The contractions below a contraction that nothing else reads make one sum with it; it is then computed in another way
-only if that is cheaper at all sizes of at least 1, or at the sizes that are given. One that several contractions
-read is put into each of them if that is cheaper.
+A contraction and the contractions below it that nothing else reads make one sum. It is computed in another way only if
+that is cheaper at all sizes of at least 1, or at the given sizes. A contraction that several others read is merged into
+each of them if that is cheaper.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _Sizes = tuple[tuple[Size, int], ...]
 def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` with its sums of several factors computed in the cheapest way; never at a higher cost at sizes of at least 1.
 
-    With `sizes` it is the cost there that counts, and a way must not cost more at any of the sizes that are not given.
+    With `sizes` the cost there counts, and a way must not cost more for any values of the sizes that are not given.
     """
     return _Factorising(s, tuple((sizes or {}).items())).run()
 
 
 class _Factorising:
-    """What a contraction costs is counted without the sums that it alone reads: so it is the same wherever in a program
-    the contraction stands, and costs of the same form are compared once."""
+    """The choice for each contraction. Its cost is counted without the sums that it alone reads, so that it is the same
+    anywhere in a program, and costs of the same form are compared once."""
 
     def __init__(self, s: SSA, sizes: _Sizes) -> None:
         self.program = s
@@ -54,7 +54,7 @@ class _Factorising:
         self.written: dict[Statement, Polynomial] = {}
         """What each contraction costs as it is written."""
         self.spent: dict[Statement, Polynomial] = {}
-        """What it costs now, less what is saved at the sums that it alone reads."""
+        """What it costs now, minus the savings at the sums that it alone reads."""
         self.dissolved: set[Statement] = set()
 
     def run(self) -> SSA:
@@ -94,7 +94,7 @@ class _Factorising:
         return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed and y not in self.dissolved
 
     def _private_below(self, found: list[Statement]) -> set[Statement]:
-        """These private statements and those that they read, as many as one sum can have factors."""
+        """These private statements and the private ones that they read, about as many as one sum can have factors."""
         below = list(found)
         for y in below:
             if len(below) < MOST_FACTORS:
@@ -102,7 +102,7 @@ class _Factorising:
         return set(below)
 
     def _inside(self, own: list[Statement], whole: Summation) -> list[Statement]:
-        """Of the private statements at and below `own`, those in the places of which `whole` has their factors."""
+        """The private statements in `own` and below it that `whole` has replaced by their factors."""
         left = set(whole.factors)
         inside = [y for y in own if y not in left]
         for y in inside:
@@ -110,7 +110,7 @@ class _Factorising:
         return inside
 
     def _is_better_dissolved(self, y: Contraction) -> bool:
-        """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
+        """Whether it is cheaper if each of several readers of `y` computes what it needs of `y`."""
         every = dict.fromkeys(self.readers[y])
         readers = [x for x in every if isinstance(x, Contraction) and not only_moves(x)]
         if len(readers) < max(2, len(every)) or y in self.fixed or not y.shape:
@@ -140,8 +140,8 @@ class _Choice:
 def _cheapest(
     x: Pattern | None, here: Pattern, whole: Pattern, spent: Polynomial, written: Polynomial, sizes: _Sizes
 ) -> _Choice:
-    """The cheapest of the ways of computing `here`, as `x` if it may stay, and `whole`, which is the same with the sums
-    in the places of factors that cost `written`, and by now `spent`."""
+    """The cheapest of: `x` as it is written, unless None; the ways of computing `here`; and the ways of computing
+    `whole`, into which the sums are merged that cost `written` as they are written, and `spent` as computed so far."""
     cost = ways(here, sizes)[0][0] if x is None else written_cost(x)
     options: list[tuple[Polynomial, Tree | None, bool]] = [] if x is None else [(cost + spent, None, False)]
     options += [(c + spent, tree, False) for c, tree in ways(here, sizes)]
@@ -153,8 +153,8 @@ def _cheapest(
 
 @cached
 def _is_cheaper_apart(spent: Polynomial, readers: tuple[tuple[Pattern, Pattern, Pattern], ...], sizes: _Sizes) -> bool:
-    """Whether what costs `spent` is better computed by each of its readers: of each what is written, what that is if it
-    reads what is computed before, and if it computes that itself."""
+    """Whether a contraction that costs `spent` is better merged into each of its `readers`. Each has three patterns: as
+    written, reading the contraction, and with the contraction merged into it."""
 
     def cost(s: Pattern, x: Pattern) -> Polynomial:
         costs = [c for c, _ in ways(s, sizes)]
@@ -165,14 +165,14 @@ def _is_cheaper_apart(spent: Polynomial, readers: tuple[tuple[Pattern, Pattern, 
 
 
 def _least(costs: list[Polynomial], written: Polynomial, sizes: _Sizes) -> int:
-    """Which of the costs that are never above what is `written` is the least at usual sizes; the first may be above."""
+    """The index of the cost that is least at usual sizes, among the first one and those never above `written`."""
     given = dict(sizes)
     allowed = [k for k, c in enumerate(costs) if k == 0 or cheaper(c, written, given)]
     return min(allowed, key=lambda k: estimate(costs[k], usual_sizes(costs[k], given)))
 
 
 def _expanded(s: Summation, through: Set[Statement]) -> Summation:
-    """`s` with the statements in `through` in the places of the factors that read them, up to a number of factors."""
+    """`s` with those of its factors that are in `through` merged into it, up to a maximal number of factors."""
     k = 0
     while k < len(s.factors) < most_factors(s.pattern):
         if s.factors[k] in through:
@@ -185,8 +185,8 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
 
 @cached
 def _sums_one_factor(x: Pattern) -> bool:
-    """Whether `x` sums a product over an index on which only one of the factors depends, or none; or is that product
-    at each of several places, since the product depends on none of the places but by its condition."""
+    """Whether `x` is a product with an index that some factor does not depend on: a summed index, or an index of `x`
+    while there are summed ones."""
     s = scheme(x)
     loops = [i for i in s.ranges if i not in s.own]
     if len(s.reads) < 2:

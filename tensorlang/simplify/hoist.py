@@ -2,9 +2,9 @@
 
     gen i. sum j. [p] * x[j] * v[i]  ->  y = gen i. sum j. [p] * x[j];  gen i. [exists j. p] * y[i] * v[i]
 
-With N points (i, j) and G distinct i this costs N instead of 2N - G. What remains under the sum depends on i by its
-predicate alone, as a prefix sum does. Where data say which i there are, what runs has more of them, all of its range;
-so it stays under sums that data give point by point, and leaves those that elements of index arrays bound.
+With N points (i, j) and G distinct i this costs N instead of 2N - G. The remaining sum depends on i only through its
+predicate, as a prefix sum does. Where data determine which i occur, the generated code runs over the whole range of i;
+so factors stay under sums whose points data list, and leave those that elements of index arrays only bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tensorlang.simplify.compact import compares_elements
 
 
 def hoist(s: SSA) -> SSA:
-    """`s` with factors outside of the sums on whose indices they do not depend."""
+    """`s` with factors moved out of the sums over indices that they do not depend on."""
     new: dict[Statement, Statement] = {}
     for x in s.statements:
         y = with_operands(x, new)
@@ -58,12 +58,12 @@ def _hoisted(x: Contraction) -> Statement:
 
 
 def _is_given_by_points(p: Predicate) -> bool:
-    """Whether data say of `p` at which points it holds, not just between which bounds."""
+    """Whether data list the points at which `p` holds, rather than just bounding them."""
     return bool(relations(p)) or any(
         lookups(q) and not isinstance(q, NonNegative) and not compares_elements(q) for q in conjuncts(p)
     )
 
 
 def _read(at: tuple[Index, ...], values: Mapping[Atom, Affine]) -> set[Index]:
-    """The indices that the places `at` depend on, of which `values` are solved for."""
+    """The indices that the places `at` depend on, some of which are solved for and have `values`."""
     return {i for j in at for i in (values[j].indices if j in values else (j,))}

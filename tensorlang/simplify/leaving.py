@@ -1,11 +1,11 @@
-"""States that need no steps one after the other: those that no step reads, and those to which steps only add.
+"""States that need no sequential steps: those that no step reads, and those to which steps only add.
 
     scan t:n with s = e0 . e       where e does not read s    ->  gen t:n. e                (5.R5)
     fold t:n with s = e0 . s + e   where e does not read s    ->  e0 + sum t:n. e           (5.R6)
 
-The steps must not depend on other states either; what they compute is then computed for all times at once. The second
-law is for sums of what is computed element by element, which need no more memory than one step. Neither law raises the
-cost. Of both, dF~ (Figure 8e) has special cases.
+The steps must not depend on other states either; they are then computed for all times at once. The second law is for
+elementwise terms, whose sum needs no more memory than one step. Neither law raises the cost. dF~ (Figure 8e) has
+special cases of both.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tensorlang.normal.tidy import with_operands
 
 @dataclass
 class AllTimes:
-    """The statements of a step as statements outside of it, whose first axis is the time where they depend on it.
+    """The statements of a step as statements outside of it; those that depend on the time have it as their first axis.
 
-    Those that depend on states are made if that is asked, `from_states` before each step.
+    With `from_states` this includes statements that depend on states, which read the states before each step.
     """
 
     loop: Loop
@@ -106,7 +106,7 @@ class AllTimes:
         raise AssertionError("other statements don't leave")
 
     def _later(self, p: Predicate, x: Statement) -> Predicate:
-        """A predicate over the indices of `x`, after the time."""
+        """A predicate over the indices of `x`, shifted by one axis for the time."""
         rank = len(x.shape)
         moved = renamed(p, axes(0, rank), axes(1, rank))
         return substitute(moved, {self.now: atom_affine(axes(0, 1)[0])})
@@ -140,7 +140,7 @@ class AllTimes:
 
 
 def left(loop: Loop, words: Mapping[int, Collection[str]]) -> dict[tuple[int, str], Statement]:
-    """The states that leave `loop`, by place and word, of those that are read by `words`."""
+    """The statements that replace states which leave `loop`, by place and word; `words` are those that read a state."""
     steps = AllTimes(loop)
     found: dict[tuple[int, str], Statement] = {}
     inside = step_ssa(loop.step).statements
@@ -158,7 +158,7 @@ def left(loop: Loop, words: Mapping[int, Collection[str]]) -> dict[tuple[int, st
 
 
 def _total(x: Statement, before: Statement, steps: AllTimes, init: Statement) -> Statement | None:
-    """The first state and the sum of what steps add to it, if that is all they do."""
+    """The first state plus the sum of what the steps add to it, if adding is all they do; else None."""
     if not isinstance(x, Addition) or [t for t in x.terms if t.operand is before] != [Term(1, TRUE, before)]:
         return None
     terms = [Term(1, TRUE, init)]
@@ -188,7 +188,7 @@ def _is_elementwise(x: Statement) -> bool:
 
 
 def _of_all(word: str, each: Statement, init: Statement, size: Affine) -> Statement:
-    """The states of a recurrence, as `word` says, whose step gives `each` at its time."""
+    """The states of a recurrence, as `word` reads them, where `each` has the result of the step at each time."""
     rank = len(init.shape)
     if word == "scan":
         return each

@@ -1,9 +1,9 @@
-"""Arrays that are only read at places that data list, made there.
+"""Arrays that are only read at places listed by data, computed only there.
 
     X = gen i, j. e;   .. sum l. X[a[l], b[l]] ..   ->   X' = gen l. [i := a[l], j := b[l]] e;   .. sum l. X'[l] ..
 
-Where the list is shorter than X. It may have a place twice, and then what is there is made twice, so this is for code
-alone: to the model a place is one place.
+if the list is shorter than X. It may contain a place twice, whose element is then computed twice. So this is for
+generated code only: the cost model counts each place once.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from tensorlang.sets.solve import Ranges, in_range, simplify_in, solve
 from tensorlang.simplify.scattered import term_by_term
 
 _MOST = 4
-"""Lists of places at which one array is made."""
+"""The most lists of places at which one array is computed."""
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Of an array the places `at`, one for each value of canonical indices of these `sizes` that fulfils `pred`."""
+    """The places `at` of an array, one for each value of the canonical indices of these `sizes` that fulfils `pred`."""
 
     sizes: Shape
     at: tuple[Affine, ...]
@@ -69,7 +69,7 @@ class _Places:
 
 
 def at_listed_places(s: SSA) -> SSA:
-    """`s` with what is read at listed places alone made there, and sums that data scatter read term by term."""
+    """`s` with arrays that are only read at listed places computed there, and scattered sums read term by term."""
     t = term_by_term(s)
     if t is not s:
         s = tidy(t)
@@ -90,7 +90,8 @@ def at_listed_places(s: SSA) -> SSA:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The indices by which a statement is made, with their ranges; what its own ones are by them; and where it is."""
+    """The indices over which a statement is computed, with their ranges; its own indices in terms of these; and the
+    condition under which it is needed."""
 
     ranges: dict[Index, Affine]
     at: dict[Atom, Affine]
@@ -109,13 +110,13 @@ def _frame(x: Statement, p: _Places | None) -> _Frame:
 
 
 _Found = tuple[_Places, tuple[Affine, ...]]
-"""Places, and what their indices are where a statement reads at them."""
+"""Places, and the values of their indices in terms of those of the statement that reads there."""
 
 
 @dataclass
 class _Lists:
-    """The statements that are made at lists of places alone, and what is made. Index arrays that the program makes are
-    `defined`, some by comparisons."""
+    """The statements that are computed only at lists of places, and what was made of them. `defined` are the index
+    arrays that the program computes, `compared` those defined by comparisons."""
 
     defined: Collection[IndexArray]
     compared: Mapping[IndexArray, Comparison]
@@ -123,7 +124,7 @@ class _Lists:
     made: dict[tuple[Statement, _Places | None], Statement] = field(default_factory=dict)
 
     def find(self, s: SSA) -> None:
-        """The statements that are read at few places, from the last one on."""
+        """Find the statements that are only read at few places, going backwards from the last one."""
         read: dict[Statement, dict[_Places | None, None]] = defaultdict(dict)
         for x in output_list(s.outputs):
             read[x][None] = None
@@ -136,7 +137,8 @@ class _Lists:
                     read[y][q] = None
 
     def _reads(self, x: Statement, p: _Places | None) -> Iterator[tuple[Statement, _Places | None]]:
-        """What `x`, made at the places `p` or at all, reads, and where; everywhere if that is None."""
+        """The statements that `x` reads when computed at the places `p`, or everywhere if that is None; and the places
+        read, or None for all."""
         match x:
             case Map() | Addition() | Comparison():
                 yield from ((y, p) for y in operands(x))
@@ -150,7 +152,7 @@ class _Lists:
             yield from ((self.compared[a], found and found[0]) for found in self._outcomes(x, a, _frame(x, p)).values())
 
     def _outcomes(self, x: Statement, array: IndexArray, frame: _Frame) -> dict[Lookup, _Found | None]:
-        """The elements of `array` that `x` looks up in its frame, and where they are; None if others say that."""
+        """The elements of `array` that `x` looks up in its frame, with their places; None if these are not known."""
         match x:
             case Contraction():
                 ranges = {**inner_ranges(x), **frame.ranges}
@@ -166,7 +168,7 @@ class _Lists:
         return found
 
     def statement(self, x: Statement, p: _Places | None) -> Statement:
-        """`x` at the places `p`, or all of it, of those operands that are made."""
+        """`x` at the places `p`, or all of it, reading the operands that were made."""
         if not isinstance(x, Map | Addition | Contraction) and p is None:
             return with_operands(x, {y: self.made[y, None] for y in operands(x)})
         frame = _frame(x, p)
@@ -229,8 +231,8 @@ class _Lists:
     def _looked_up(
         self, array: IndexArray, parts: Sequence[Predicate], ranges: Ranges, beside: Sequence[Predicate] = ()
     ) -> Iterator[tuple[Lookup, _Found | None]]:
-        """The elements of `array` of which `parts` are, and their places where these hold, and what is `beside` them;
-        None if others say them."""
+        """The elements of `array` that `parts` look up, with their places where these parts and those `beside` hold;
+        None if the places are not known."""
         for q in parts:
             if isinstance(q, Exists) and q.index not in ranges:
                 others = [*beside, *(r for r in parts if r is not q)]
@@ -241,8 +243,8 @@ class _Lists:
                 yield a, self._places(a.at, conjunction([*beside, *parts]), ranges) if told else None
 
     def _places(self, at: Iterable[Affine], p: Predicate, ranges: Ranges) -> _Found:
-        """The places `at` where `p` holds, by as few indices as its equalities allow, the last of `ranges`, and by how
-        far others are in windows of a fixed width."""
+        """The places `at` where `p` holds, over as few indices as its equalities allow, the last of `ranges`; an index
+        in a window of fixed width is replaced by its offset in the window."""
         found = solve(p, ranges, {})
         places = [a.substitute(found.values) for a in at]
         by = {i: atom_affine(i) for i in dict.fromkeys(i for a in places for i in a.indices)}
@@ -270,7 +272,7 @@ class _Lists:
 
 
 def _window(i: Index, parts: Iterable[Predicate], others: Set[Index]) -> tuple[Affine, int] | None:
-    """The first value of `i` by the others, and the number of its values, if that is fixed."""
+    """The first value of `i` in terms of the others, and the number of its values, if that is fixed."""
     bounds = [q.value for q in parts if isinstance(q, NonNegative) and i in q.value.free]
     for low in (a for a in bounds if a.coefficient(i) == 1):
         first = atom_affine(i) - low
@@ -281,5 +283,5 @@ def _window(i: Index, parts: Iterable[Predicate], others: Set[Index]) -> tuple[A
 
 
 def _is_shorter(p: _Places, shape: Shape) -> bool:
-    """Whether they are over fewer indices than an array of this shape, not counting those with short ranges."""
+    """Whether the places are over fewer indices than an array of this shape has, not counting short ones."""
     return sum(map(is_long, p.sizes)) < sum(map(is_long, shape))

@@ -1,13 +1,13 @@
-"""Statements restricted to what is read of them.
+"""Statements restricted to the elements that are read.
 
     C = gen i, j. sum k. A[i, k] * B[k, j];  sum i. C[i, i]
         ->  C = gen i, j. sum k. [i = j] * A[i, k] * B[k, j];  sum i. C[i, i]
 
-What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is restricted
-only by conditions that hide a share of it. Where they leave a thin part, one with an index that the others determine or
-that has a bounded number of values, that is stored as such (`compact`); so is what data relations leave, when the
-program is lowered. Comparisons and choices are made only where their outcome is asked (`asked`). Readers of parts that
-have no point in common get statements of their own. Every element is computed at most as often as before.
+The part that a reader reads of a statement is the reader's predicate projected to the statement's indices. A statement
+is restricted only by conditions that hide a share of it. If they leave a thin part, with an index that the others
+determine or that has a bounded number of values, only this part is stored (`compact`); the same goes for what data
+relations leave, when the program is lowered. Comparisons and choices are computed only where their outcome is looked up
+(`asked`). Readers of disjoint parts get statements of their own. No element is computed more often than before.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ _MOST_PARTS = 8
 
 @dataclass(frozen=True)
 class _Part:
-    """The points of `statement` where `pred` holds, of its canonical indices; elsewhere nothing reads it."""
+    """The part of `statement` where `pred`, over its canonical indices, holds; the readers of the part read no more."""
 
     statement: Statement
     pred: Predicate
 
 
 Read = tuple[_Part, int]
-"""A part of a statement and the number of the operand that it reads."""
+"""A part of a statement, and the number of one of its operands."""
 
 
 def narrow(s: SSA) -> SSA:
-    """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
+    """`s` with statements that have arithmetic restricted to what is read, if that hides a share of them."""
     arrays = selections(s.statements)
     defined = {k: x for k, x in arrays.items() if isinstance(x, Selection)}
     outcomes = Outcomes(s, arrays)
@@ -119,8 +119,8 @@ def narrow(s: SSA) -> SSA:
 def _groups(
     x: Statement, demanded: Mapping[Read | None, Predicate], made: Set[IndexArray]
 ) -> list[tuple[Predicate, list[Read | None]]]:
-    """The parts of `x` that are to be statements of their own, each with its readers; `made` are the index arrays that
-    are no parameters."""
+    """The parts of `x` that become statements of their own, each with its readers; `made` are the index arrays that
+    the program itself defines."""
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
@@ -145,10 +145,10 @@ def _groups(
 
 
 def _telling(p: Predicate, ranges: Ranges, made: Set[IndexArray]) -> Predicate:
-    """What holds wherever `p` does, of which each part hides a share of a box; true if nothing does."""
+    """A condition implied by `p`, each conjunct of which hides a share of the box; true if no conjunct does."""
     if p is TRUE:
         return p
-    # what is chosen among elements may be one or another of them, and does not say which ones are there
+    # a choice may pick any of several elements, so a union over what is chosen does not restrict which are read
     found = conjuncts(_telling_part(p, tuple(ranges.items())))
     return conjunction(q for q in found if not isinstance(q, Or) or all(x.array not in made for x in lookups(q)))
 
@@ -160,14 +160,14 @@ def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Pr
 
 
 def places_read(x: Statement) -> list[tuple[Statement, Predicate]]:
-    """What `x` reads of each operand."""
+    """The operands of `x`, each with the condition where it is read."""
     return _reads(x, TRUE, {})
 
 
 def _reads(
     x: Statement, where: Predicate, defined: Mapping[IndexArray, Selection]
 ) -> list[tuple[Statement, Predicate]]:
-    """What `x` reads of each operand if it is read where `where` holds."""
+    """The operands of `x`, each with the condition where it is read, if `x` is read where `where` holds."""
     match x:
         case Input() | Constant():
             return []
@@ -183,7 +183,7 @@ def _reads(
             guard = simplify_in(conjunction([guard, where]), own_ranges(x))
             return [(left, guard), (right, guard)]
         case Contraction():
-            known = x.pattern.outer.keys() | x.pattern.inner.keys()  # not what is bound in the predicate
+            known = x.pattern.outer.keys() | x.pattern.inner.keys()  # but not indices bound in the predicate
             seen = (a for a in lookups(x.pred) if a.array in defined and known.issuperset(atom_affine(a).indices))
             chosen = (q for a in seen for q in what_was_chosen(a, defined[a.array]))
             return list(zip(x.factors, _shadows(x.pattern, conjunction([where, *chosen])), strict=True))
@@ -191,7 +191,7 @@ def _reads(
 
 @cached
 def _shadows(x: Pattern, where: Predicate) -> list[Predicate]:
-    """Where each factor is read, given over its own indices."""
+    """Where each factor is read, as a predicate over its own indices."""
     ranges = {**x.outer, **x.inner}
     both = conjunction([x.pred, where])
     found = []
@@ -204,7 +204,7 @@ def _shadows(x: Pattern, where: Predicate) -> list[Predicate]:
 
 
 def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
-    """The statement of a part, with those operands."""
+    """The statement for a part, with the operands `those`."""
     x = part.statement
     given = tuple(those)
     p = TRUE if is_index_only(x) else part.pred

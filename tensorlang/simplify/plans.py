@@ -1,8 +1,9 @@
 """Ways of computing a sum of products by contractions of one or two factors, and what they cost.
 
-A way is a binary tree of the factors. Each of its nodes multiplies two parts and sums over the indices that nothing
-outside of it mentions: what does not depend on an index is moved out of its sum. A node runs over the points of the
-predicate's projection to its indices, so with N such points and G distinct ones for what it keeps it costs 2N - G.
+A way is a binary tree of the factors. Each of its nodes multiplies two parts and sums over the indices that occur
+nowhere outside of it, so factors that do not depend on an index are moved out of the sum over it. A node runs over the
+points of the predicate's projection to its indices: with N such points, and G of their projection to the indices that
+it keeps, it costs 2N - G.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Tree = int | tuple["Tree", "Tree"]
 """A factor, or two parts that are multiplied."""
 
 Way = tuple[Polynomial, Tree]
-"""What a way costs, and the way."""
+"""The cost of a way, and the way."""
 
 MOST_FACTORS = 6
 _MOST_UNDER_CONDITIONS = 4  # there each product of some of the factors takes questions about sets
@@ -41,33 +42,33 @@ def plans(x: Pattern) -> Plans:
 
 
 def most_factors(x: Pattern) -> int:
-    """Up to how many factors `x` is to be expanded, so that all ways of computing it can be compared."""
+    """The number of factors up to which `x` is expanded, so that all ways of computing it can be compared."""
     return MOST_FACTORS if plans(x).s.pred is TRUE else _MOST_UNDER_CONDITIONS
 
 
 @cached
 def ways(x: Pattern, given: tuple[tuple[Size, int], ...]) -> tuple[Way, ...]:
-    """The ways of computing what `x` says that are worth a comparison, at the sizes that are given."""
+    """The ways of computing `x` that are worth comparing, at the given sizes."""
     found = plans(x)
     return tuple((found.cost(tree), tree) for tree in found.trees(dict(given)))
 
 
 @cached
 def written_cost(x: Pattern) -> Polynomial:
-    """What `x` costs as it is written: 2N - G, or N - G for one factor."""
+    """The cost of `x` as it is written: 2N - G, or N - G for one factor."""
     return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A factor by its number, or a contraction of parts; and how it is read."""
+    """A factor by its number, or a contraction of parts; and the places at which it is read."""
 
     made: int | tuple[Pattern, tuple[_Part, ...]]
     read: Read
 
 
 class Plans:
-    """The ways of computing one sum of products. What is found out is kept."""
+    """The ways of computing one sum of products. Intermediate results are cached."""
 
     def __init__(self, s: Scheme) -> None:
         self.s = s
@@ -82,7 +83,7 @@ class Plans:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether it only multiplies elements at the same place: in any order that costs the same."""
+        """Whether it only multiplies elements at the same place, so that any order costs the same."""
         return len(self.ranges) == len(self.own) and len(set(self.mentioned)) == 1
 
     @property
@@ -132,7 +133,7 @@ class Plans:
         return points(dict(zip(numbered, ranges.values(), strict=True)), renamed(p, tuple(ranges), numbered))
 
     def cost(self, tree: Tree) -> Polynomial:
-        """What it costs to compute the summation so."""
+        """The cost of computing the summation in this way."""
         spent: list[Polynomial] = []
         part = self._visit(tree, lambda inside, kept, factors: spent.append(self._step(inside, kept, factors)))
         if not self._is_whole(part):
@@ -143,14 +144,14 @@ class Plans:
         return self.points(inside) * factors - self._distinct(inside, kept)
 
     def _distinct(self, inside: frozenset[Index], kept: frozenset[Index]) -> Polynomial:
-        """The number of points of `kept` that the points of `inside` have, exactly: it is what costs less."""
+        """The exact number of points that the points of `inside` have when projected to `kept`; it reduces the cost."""
         known = {i: n for i, n in self.ranges.items() if i in kept}
         summed = {i: n for i, n in self.ranges.items() if i in inside and i not in kept}
         p = simplify_in(project(summed, self.shadow(inside), known), known) if summed else self.shadow(inside)
         return self._counted(known, p)
 
     def _visit(self, tree: Tree, step: Callable[[frozenset[Index], frozenset[Index], int], None]) -> frozenset[int]:
-        """Call `step` for each contraction of the tree: its indices, those that it keeps, its number of factors."""
+        """Call `step` for each contraction of the tree, with its indices, those it keeps, and its number of factors."""
         if isinstance(tree, int):
             part = frozenset((tree,))
             if self.kept(part) != self.mentioned[tree]:
@@ -182,7 +183,7 @@ class Plans:
         return _contraction(self.s.own, left, [made], self._last(frozenset(left)))
 
     def _last(self, indices: frozenset[Index]) -> Predicate:
-        """The predicate of the last contraction, which says all that is said of sizes alone."""
+        """The predicate of the last contraction, which includes the conditions on sizes alone."""
         return conjunction([self.shadow(indices), *(q for q, tied in self.tied if not tied)])
 
     def _part(self, tree: Tree, top: bool = False) -> _Part:
@@ -202,13 +203,13 @@ class Plans:
         return _contraction(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
 
     def trees(self, given: Mapping[Size, int]) -> tuple[Tree, ...]:
-        """The ways that are cheapest where all sizes that are not given are equal, or one of them is larger."""
+        """The ways that are cheapest if all sizes that are not given are equal, or equal except for a larger one."""
         alike = usual_sizes(self.points(frozenset(self.ranges)), given)
         larger = [{**alike, size: _LARGE} for size in alike if size not in given]
         return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))
 
     def cheapest(self, sizes: Mapping[Size, int]) -> Tree:
-        """The cheapest way at these sizes; of equal ones that which is most as the factors are written."""
+        """The cheapest way at these sizes; among equally cheap ones, that closest to the order of the factors."""
         counted: dict[frozenset[Index], int] = {}
 
         def count(indices: frozenset[Index]) -> int:
@@ -247,7 +248,7 @@ def usual_sizes(p: Polynomial, given: Mapping[Size, int]) -> dict[Size, int]:
 
 
 def cheaper(p: Polynomial, q: Polynomial, sizes: Mapping[Size, int]) -> bool:
-    """Whether p is never above q, at these sizes and whatever the others are, and not just the same."""
+    """Whether p is never above q, and not identical to it, at these sizes and any values of the others."""
     if sizes:
         p, q = at_sizes(p, sizes), at_sizes(q, sizes)
     return p.terms != q.terms and never_above(p, q)
@@ -258,7 +259,7 @@ def _subsets(count: int, size: int) -> Iterator[frozenset[int]]:
 
 
 def _halves(part: frozenset[int]) -> Iterator[frozenset[int]]:
-    """The ways to leave the first of `part` out, and more; the last one alone comes first."""
+    """The nonempty subsets of `part` without its first factor; the last factor alone comes first."""
     others = sorted(part)[1:]
     others.reverse()
     for mask in range(1, 1 << len(others)):

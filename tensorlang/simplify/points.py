@@ -1,10 +1,10 @@
-"""Products with additions of single points, as additions of products that have as many points.
+"""Products with additions of single points, distributed into additions of products with as many points.
 
     A = gen i, k. [a[k] = i] - [b[k] = i];  X = gen i, k. u[k] * A[i, k]
         ->  X = gen i, k. [a[k] = i] * u[k] - [b[k] = i] * u[k]
 
-Each term determines an index that the product as a whole has to go through, so for large sizes this is cheaper by a
-factor; where a size is 1 it is not. So it is for Jacobians and Hessians, whose rows are such additions.
+Each term determines an index over which the whole product has to run, so at large sizes this is cheaper by a factor of
+such a size; where a size is 1 it is not. So it is used for Jacobians and Hessians, whose rows are such additions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_TERMS = 16
 
 
 def over_points(s: SSA) -> SSA:
-    """`s` with products distributed over additions each of whose terms leaves fewer indices to go through."""
+    """`s` with products distributed over additions each of whose terms leaves fewer indices to run over."""
     while True:
         new: dict[Statement, Statement] = {}
         for x in s.statements:
@@ -47,7 +47,7 @@ def over_points(s: SSA) -> SSA:
 
 
 def _distributed(x: Contraction) -> Statement | None:
-    """`x` as an addition; None if it reads no addition that makes that worth while."""
+    """`x` as an addition; None if it reads no addition for which that pays."""
     if only_moves(x):
         return None
     x = _seen_through(x)
@@ -62,7 +62,7 @@ def _distributed(x: Contraction) -> Statement | None:
 
 
 def _seen_through(x: Contraction) -> Contraction:
-    """`x`, which reads additions themselves where it reads views of them."""
+    """`x` with views of additions replaced by the additions themselves."""
     for k, y in enumerate(x.factors):
         if isinstance(y, Contraction) and only_moves(y) and isinstance(y.factors[0], Addition):
             pattern, factors = read_through(x.pattern, x.factors, k)
@@ -72,7 +72,7 @@ def _seen_through(x: Contraction) -> Contraction:
 
 
 def _terms(x: Contraction, k: int, y: Addition) -> Iterator[Term]:
-    """What `x` is with each term of its k-th factor `y` in the place of that."""
+    """`x` with its k-th factor `y` replaced by each of the terms of `y`."""
     own = x.pattern.own
     loops = dict(zip(summed_indices(x), x.summed, strict=True))
     factors = list(zip(x.factors, factor_indices(x), strict=True))
@@ -94,6 +94,6 @@ def _points(t: Term, y: Addition) -> list[Predicate]:
 
 
 def _freedom(p: Predicate, ranges: Ranges) -> int:
-    """How many indices with long ranges the equalities in `p` leave."""
+    """The number of indices with long ranges that the equalities in `p` leave free."""
     free: list[Index] = list(solve(conjunction(q for q in conjuncts(p) if isinstance(q, Equal)), ranges, {}).free)
     return sum(is_long(ranges[i]) for i in free)

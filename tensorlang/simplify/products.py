@@ -1,11 +1,11 @@
-"""Sums multiplied out into products, in which what is equal is written in the same way.
+"""Sums multiplied out into products, in which equal elements have the same form.
 
     a * (b + c)                                    ->  a * b + a * c
     sum j. [y[j] = y[i]] * X[j]                    ->  sum j. [y[j] = y[i]] * X<y[i]>
     [i = k[j] and p[i] = p[j]] * ..                ->  [i = k<p[i]> and p[i] = p[j]] * ..
 
-where X and k depend on their index through an element of an index array alone, and X<a> is what they are where that
-is a. What holds of chosen elements, since they were chosen by it, stands beside what is said of them.
+where X and k depend on their index only through an element of an index array, and X<a> is their value where that
+element is a. The conditions under which elements were chosen are added to those in which they occur.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Product:
 
     @property
     def ranges(self) -> Ranges:
-        """Those of all indices."""
+        """The ranges of all indices."""
         return {**self.own, **self.loops}
 
     def equalities(self, last: Collection[Index] = ()) -> Equalities:
-        """What its condition says; elements stay that depend on few of the loops, and of the `last`."""
+        """Its condition, solved; the elements that stay depend on few of the `last` and of the loops."""
         return Equalities(self.pred, self.ranges, self.loops, last)
 
     def settled(self, last: Collection[Index] = ()) -> Product:
-        """The same, equal elements being written as one."""
+        """The same, with equal elements replaced by one of them."""
         known = self.equalities(last)
         factors = tuple((y, tuple(map(known.value, at))) for y, at in self.factors)
         return replace(self, pred=alpha_normal(simplify_in(known.condition, self.ranges)), factors=factors)
@@ -72,7 +72,7 @@ class Product:
 
 
 class Multiplied:
-    """Statements multiplied out; those before them, which may define index arrays, are to be defined first."""
+    """Statements multiplied out. Call `define` for earlier statements first, since they may define index arrays."""
 
     def __init__(self) -> None:
         self._dependence = Dependence()
@@ -87,13 +87,13 @@ class Multiplied:
             self._selections[x.array] = x
 
     def through(self, x: Statement) -> tuple[Atom, ...]:
-        """What `x` depends on: indices of its own, and elements at these."""
+        """The atoms that `x` depends on: its own indices, and elements of index arrays at these."""
         if x not in self._through:
             self._through[x] = self._dependence.atoms(x)
         return self._through[x]
 
     def products(self, x: Statement) -> list[Product] | None:
-        """`x` as a sum of products of what are no sums and products themselves; None if they become too many."""
+        """`x` as a sum of products of statements that are no sums or products; None if there are too many."""
         rank = len(x.shape)
         here = conjunction(
             equal(atom_affine(i), atom_affine(j)) for i, j in zip(axes(0, rank), axes(rank, rank), strict=True)
@@ -131,12 +131,12 @@ class Multiplied:
         return Product(number, own, loops, pred, elements).settled()
 
     def _element(self, x: Statement, at: Sequence[Affine]) -> tuple[Affine, ...]:
-        """What `x` depends on, where its element at `at` is read."""
+        """The values of the atoms that `x` depends on, for its element at `at`."""
         here: Places = dict(zip(own_indices(x), at, strict=True))
         return tuple(atom_affine(atom).substitute(here) for atom in self.through(x))
 
     def _chosen_in(self, x: Scheme, read: list[Affine]) -> tuple[list[Predicate], Places]:
-        """What holds of the chosen elements that `x` looks up, and what stands for each of them."""
+        """The conditions under which the elements that `x` looks up were chosen, and a replacement for each of them."""
         found = dict.fromkeys([*lookups(x.pred), *(lookup for a in read for lookup in a.lookups)])
         known = Equalities(x.pred, x.ranges, x.ranges)
         facts: list[Predicate] = []
@@ -151,7 +151,7 @@ class Multiplied:
         return facts, values
 
     def _by_element(self, x: Selection) -> IndexArray:
-        """The array that `x` defines, but over what its elements depend on, where these are chosen."""
+        """The array that `x` defines, indexed by the values of the atoms that its elements depend on instead."""
         if x.array not in self._by_elements:
             ranges: dict[Atom, Affine] = dict(zip(own_indices(x), x.shape, strict=True))
             through = self.through(x)
@@ -161,8 +161,8 @@ class Multiplied:
 
 
 def signs_by_factors(x: Statement) -> dict[frozenset[tuple[Statement, int]], set[bool]] | None:
-    """What the `products` of `x` multiply, and how often, wherever that is; and whether they are added, subtracted, or
-    both. None if they become too many."""
+    """The multisets of statements that the `products` of `x` multiply, wherever these are read, with whether such
+    products are added, subtracted, or both. None if there are too many."""
     pending: list[tuple[Fraction, tuple[Statement, ...]]] = [(Fraction(1), (x,))]
     found: dict[frozenset[tuple[Statement, int]], set[bool]] = {}
     while pending:
@@ -184,7 +184,7 @@ def signs_by_factors(x: Statement) -> dict[frozenset[tuple[Statement, int]], set
 
 
 def _with_term(s: Summation, k: int, t: Term) -> Summation:
-    """`s` with a term of its k-th factor, which is an addition, instead of that factor."""
+    """`s` with its k-th factor, an addition, replaced by one of its terms."""
     x = s.pattern
     there = renamed(t.pred, own_indices(s.factors[k]), x.places[k])
     pattern = Pattern(conjunction([x.pred, there]), x.factors, x.summed, x.shape)

@@ -2,8 +2,9 @@
 
 The equalities in a contraction's predicate are solved, so shifts, strides and diagonals are accesses again and only
 indices that are really summed over remain. A statement without arithmetic is inlined into its readers; so is one
-with arithmetic if each of its elements is read at most once, unless its author named it. Predicates are reduced by
-what is known where they stand. A selection that is only used for its extremum is that. None of this raises the cost.
+with arithmetic if each of its elements is read at most once, unless its author named it. Predicates are simplified by
+what is known where they occur. A selection that is only used for its extremum becomes that. None of this raises the
+cost.
 """
 
 from __future__ import annotations
@@ -140,11 +141,11 @@ class _Reader:
         return gen(g, body)
 
     def _names(self) -> Iterator[str]:
-        """Names for indices that no size, parameter or variable has."""
+        """Names for indices that differ from those of sizes, parameters and variables."""
         return (name for name in chain("ijklpqrs", (f"i{k}" for k in count())) if name not in self.taken)
 
     def _read(self, x: Statement, at: tuple[Affine, ...]) -> Expr | None:
-        """The element of `x` at `at`, if it is one of an array; so are most."""
+        """The element of `x` at `at` if it can be read from an array, as most can; else None."""
         if x in self.stored:
             return access(self.stored[x], *at)
         if type(x) is Input and x not in self.extrema:
@@ -254,7 +255,7 @@ class _Reader:
 
 
 def _reduced(p: Predicate, own: Ranges, here: Mapping[Atom, Affine], ranges: Ranges, known: Predicate) -> Predicate:
-    """[i := here] p, given over indices of the ranges `own`, by what is known where it stands."""
+    """[i := here] p, for p over the ranges `own`, simplified by what is known where it occurs."""
     p = substitute(simplify_in(p, own), here)
     if p is TRUE or p is FALSE:
         return p
@@ -264,7 +265,7 @@ def _reduced(p: Predicate, own: Ranges, here: Mapping[Atom, Affine], ranges: Ran
 
 
 def _only_renames(here: Mapping[Atom, Affine], own: Ranges, ranges: Ranges) -> bool:
-    """Whether `here` gives different indices with the same ranges."""
+    """Whether `here` maps to distinct indices with the same ranges."""
     for i, a in here.items():
         if len(a.indices) != 1 or a is not atom_affine(a.indices[0]):
             return False

@@ -1,11 +1,11 @@
-"""Recurrences without what nobody reads of them.
+"""Recurrences without the parts of them that nothing reads.
 
 fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
-a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
-of a value that steps alone read, in windows, only these are computed
-a state that no step changes, or none of no steps, is a value that the steps read                           (5.R4)
-a state that no step reads, or that steps only add to, is no recurrence                              (5.R5, 5.R6)
-two recurrences of which one has all states of the other are one
+a view of another value that a step reads is formed within the step: no copy is made
+a value that only steps read, and only in windows, is computed only there
+a state that no step changes, or of a recurrence without steps, is a value that the steps read              (5.R4)
+a state that no step reads, or that steps only add to, leaves the recurrence                         (5.R5, 5.R6)
+two recurrences are merged if one has all states of the other
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tensorlang.simplify.supports import common, telling
 
 
 def tidy_recurrences(s: SSA) -> SSA:
-    """`s`, whose recurrences have only states that are read, and read only what they need."""
+    """`s` with recurrences that keep only states that are read, and read only what they need."""
     s = _rebuilt(live(s))
     return _joined(s)
 
@@ -93,7 +93,7 @@ def _rebuilt(s: SSA) -> SSA:
 
 
 def _seen(s: SSA) -> dict[Statement, Predicate]:
-    """In which windows steps look at what they alone read, if that is computed for more than those."""
+    """The windows in which steps read values that only they read, if more is computed now."""
     loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
     others = {y for x in s.statements if not isinstance(x, States) for y in operands(x)}
     others |= {*output_list(s.outputs), *(x for loop in loops for x in loop.inits)}
@@ -111,7 +111,7 @@ def _seen(s: SSA) -> dict[Statement, Predicate]:
 
 
 def _read_in(loop: Loop, x: Input) -> Predicate:
-    """What always holds of the indices at which a step reads `x`, whatever the time and what it chooses."""
+    """A condition on the indices at which a step reads `x`, at any time and for any choices of the step."""
     statements = step_ssa(loop.step).statements
     known = {loop.step.time, *selections(statements)}
     read = [p for y in statements for z, p in places_read(y) if z is x]
@@ -121,8 +121,9 @@ def _read_in(loop: Loop, x: Input) -> Predicate:
 def _tidied(
     loop: Loop, read: set[int], seen: Mapping[Statement, Predicate], chosen: Collection[IndexArray]
 ) -> tuple[Loop, dict[int, int], dict[int, Statement]]:
-    """The recurrence of the states in the places that are `read`, where these are in it, and the states that stay; of
-    values that it reads what is `seen`. The program itself has `chosen` the elements of some index arrays."""
+    """The recurrence of the states in the places that are `read`, with the new places of these, and the states that
+    never change. Values that it reads are restricted to what is `seen`. `chosen` are index arrays that the program
+    defines."""
     step = loop.step
     s = step_ssa(step)
     inputs = [Input(v, (), x.shape) for v, x in zip(step.states, loop.inits, strict=True)]
@@ -179,7 +180,7 @@ def _right(kept: list[Statement]) -> Outputs:
 
 
 def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement], chosen: Collection[IndexArray]) -> Statement:
-    """What a step has in the place of the value `x` that it reads as `v`: what only moves elements moves them there."""
+    """The replacement in a step for the value `x`, read there as `v`: a view of another value is formed in the step."""
     if isinstance(x, Constant):
         return x
     if isinstance(x, Contraction) and len(x.factors) == 1 and only_moves(x) and _may_move(x, chosen):
@@ -190,8 +191,8 @@ def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement], chosen: Coll
 
 
 def _may_move(x: Contraction, chosen: Collection[IndexArray]) -> bool:
-    """Whether steps may move what `x` moves: not by what the program has `chosen`, and by other index arrays only if
-    `x` is 0 in most of its box, so that it is larger than what it is made of."""
+    """Whether steps may form the view `x`: not if it looks up what the program has `chosen`, and with other index
+    arrays only if `x` is 0 in most of its box, so that it is larger than the array that it views."""
     arrays = looked_up(x)
     return not arrays or (
         not any(array in chosen for array in arrays) and bool(telling(common([support(x)]), own_ranges(x)))
@@ -199,7 +200,7 @@ def _may_move(x: Contraction, chosen: Collection[IndexArray]) -> bool:
 
 
 def _unchanged(x: States, init: Statement) -> Statement:
-    """The states in a place where no step changes them."""
+    """The states in a place that no step changes."""
     if x.word == "fold":
         return init
     own = axes(0, len(x.shape))
@@ -209,7 +210,7 @@ def _unchanged(x: States, init: Statement) -> Statement:
 
 
 def _joined(s: SSA) -> SSA:
-    """Two recurrences are one if one has all states of the other, at the same places."""
+    """Merge recurrences of which one has all states of the other, at the same places."""
     loops = list(dict.fromkeys(x.loop for x in s.statements if isinstance(x, States)))
     found: dict[Loop, Loop] = {}
     for small in loops:

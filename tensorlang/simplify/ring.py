@@ -5,8 +5,8 @@
     c*e + d*e  =  (c + d)*e                               so e - e is left out, and 3*e - 2*e is e
     sum s. a*b + sum s. a*c  =  sum s. a*(b + c)          where b and c depend on the same indices
 
-Terms are put together if the same condition hides them, and a product if nothing else reads it: then none of the laws
-raises the cost, at any sizes. What is left out is not looked at any more: e - e is 0 where e is nan, too.
+Terms are combined if the same condition hides them, and products if nothing else reads them: then none of the laws
+raises the cost at any sizes. Terms that cancel are not evaluated: e - e is 0 even where e is nan.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tensorlang.simplify.summation import Read, Scheme, product, scheme
 from tensorlang.simplify.supports import is_zero_at_zero
 
 _MOST_BITS = 256
-"""The size of a number that a function's value may have."""
+"""The largest size, in bits, of a number that replaces a function call."""
 _MOST_TERMS = 32
 """Terms of an addition among which common factors are looked for."""
 
 
 def apply_ring_laws(s: SSA) -> SSA:
-    """`s` with numbers computed, equal terms put together, and common factors taken out of sums."""
+    """`s` with numbers computed, equal terms combined, and common factors taken out of sums."""
     readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
     new: dict[Statement, Statement] = {}
     once: set[Statement] = set()
@@ -68,7 +68,7 @@ def apply_ring_laws(s: SSA) -> SSA:
 
 
 def _number(x: Map) -> Statement:
-    """`x` as a number if it is that wherever it is not 0."""
+    """`x` as a number under a condition, if all its nonzero elements are that number."""
     f, own = x.function, own_ranges(x)
     given = [_bracketed_number(y) for y in x.arguments]
     if f.exact is None or any(g is None for g in given):
@@ -81,7 +81,7 @@ def _number(x: Map) -> Statement:
         where = simplify_in(conjunction([x.pred, conditions]), own)
     try:
         value = f.exact(*(value for value, _ in filter(None, given)))
-    except (ArithmeticError, ValueError, TensorlangError):  # it has none there, or one that is too long
+    except (ArithmeticError, ValueError, TensorlangError):  # it has no value there, or one that is too long
         return x
     if not isinstance(value, Fraction | int) or _bits(Fraction(value)) > _MOST_BITS:
         return x
@@ -103,7 +103,7 @@ def _bracketed_number(x: Statement) -> tuple[Fraction, Predicate] | None:
 
 
 def _collected(x: Addition, once: set[Statement]) -> Statement:
-    """`x` with equal terms put together, and common factors of others taken out."""
+    """`x` with equal terms combined, and common factors of others taken out."""
     kept = _like_terms(x, once)
     if len(kept) <= _MOST_TERMS:
         kept = _common_factors(kept, once)
@@ -111,7 +111,7 @@ def _collected(x: Addition, once: set[Statement]) -> Statement:
 
 
 def _like_terms(x: Addition, once: set[Statement]) -> list[Term]:
-    """The terms of `x`, those of the same condition that are multiples of one value as one."""
+    """The terms of `x`, with multiples of one value under the same condition combined."""
     groups: dict[tuple[Predicate, Statement | None], list[tuple[Fraction, Term]]] = {}
     for t in x.terms:
         value, base = _multiple(t, x, once)
@@ -130,7 +130,7 @@ def _like_terms(x: Addition, once: set[Statement]) -> list[Term]:
 
 
 def _multiple(t: Term, x: Addition, once: set[Statement]) -> tuple[Fraction, Statement | None]:
-    """c and e if the operand of `t` is c*e, no e for a number; a product that others read is taken as it is."""
+    """c and e for the operand c*e of `t`; e is None for a number, and c is 1 for a product that others read, too."""
     y = t.operand
     number = _bracketed_number(y)
     if number is not None and (
@@ -167,7 +167,7 @@ class _Product:
 
 
 def _common_factors(terms: list[Term], once: set[Statement]) -> list[Term]:
-    """The terms with pairs of products that have a common factor as one product."""
+    """The terms, with pairs of products that have a common factor combined into one."""
     read = Counter(y for t in terms if isinstance(t.operand, Contraction) for y in set(t.operand.factors))
     shared = {y for y, count in read.items() if count > 1 and not isinstance(y, Constant)}
     if not shared:
@@ -220,7 +220,7 @@ def _without_number(y: Contraction) -> Pattern:
 
 
 def _renaming(p: _Product, k: int, q: _Product, j: int) -> Mapping[Atom, Affine] | None:
-    """Loops of `p` for those of `q` for which the common factor is read at the same places."""
+    """Loops of `p` to replace those of `q`, so that both read the common factor at the same places."""
     if len(q.loops) != len(p.loops):
         return None
     at: dict[Atom, Affine] = {}
@@ -228,14 +228,14 @@ def _renaming(p: _Product, k: int, q: _Product, j: int) -> Mapping[Atom, Affine]
         for i in q.loops:
             if a is atom_affine(i) and i not in at and any(b is atom_affine(m) for m in p.loops):
                 at[i] = b
-    # loops that the common factor lacks, in order
+    # loops that don't occur in the common factor, in order
     free = [atom_affine(m) for m in p.loops if all(a is not atom_affine(m) for a in at.values())]
     rest = [i for i in q.loops if i not in at]
     return {**at, **dict(zip(rest, free, strict=True))} if len(rest) == len(free) else None
 
 
 def _with_sum(p: _Product, q: _Product, k: int, j: int, at: Mapping[Atom, Affine]) -> Statement | None:
-    """sum .. a*(b + c) for sum .. a*b and sum .. a*c; none if these differ in more than b and c."""
+    """sum .. a*(b + c) for sum .. a*b and sum .. a*c; None if these differ in more than b and c."""
     s, here, there = p.scheme, p.scheme.reads, q.scheme.reads
     if any(q.scheme.ranges[i] is not s.ranges[at[i].indices[0]] for i in q.loops):
         return None
@@ -248,7 +248,7 @@ def _with_sum(p: _Product, q: _Product, k: int, j: int, at: Mapping[Atom, Affine
     if set(indices) != set(c.indices) or any(a.lookups for a in (*b.at, *c.at)):
         return None
     if any(ignores(y, i) for y in (p.factors[1 - k], q.factors[1 - j]) for i in own_indices(y)):
-        return None  # it will be stored without that index, and the sum of both could not be
+        return None  # each would be stored without its idle index, but their sum could not be
     inside = {i: s.ranges[i] for i in indices}
     others = {i: n for i, n in s.ranges.items() if i not in inside}
     where = simplify_in(project(others, s.pred, inside), inside)

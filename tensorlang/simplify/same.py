@@ -4,8 +4,8 @@
     X = gen i, j. f(a[i], b[j]);     Y = gen i. [p] * f(a[i], b[i])   ->  Y = gen i. [p] * X[i, i]
     X = gen i. f(a[i]);              Y = gen i. f(a[i + 1])           ->  Y = gen i. X[i + 1]
 
-for scalar functions, additions and sums of products. Y is computed no more, and what it reads of X is at most
-what was computed for Y; so the cost never rises.
+for scalar functions, additions and sums of products. Y is no longer computed, and the elements of X that it reads are
+at most as many as were computed for Y; so the cost never rises.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class _Operand:
 
     @property
     def kind(self) -> object:
-        """What must be the same for two operands to be compared."""
+        """The key that two operands must share to be compared."""
         return self.root, self.sign
 
 
 @dataclass(frozen=True)
 class _Form:
-    """What a statement computes of which elements, where `pred` holds."""
+    """The computation of a statement: the elements that are its operands, and the condition `pred` where it is done."""
 
     statement: Statement
     own: Ranges
@@ -77,7 +77,7 @@ class _Form:
     operands: tuple[_Operand, ...]
     pred: Predicate
     ordered: bool
-    """Whether the operands are in an order that matters."""
+    """Whether the order of the operands matters."""
 
     @property
     def ranges(self) -> dict[Index, Affine]:
@@ -86,21 +86,22 @@ class _Form:
 
     @property
     def support(self) -> Predicate:
-        """Where, given its own indices, it may be other than 0."""
+        """Where it may be other than 0, as a predicate over its own indices."""
         if isinstance(self.statement, Addition):
             return simplify_in(disjunction(o.pred for o in self.operands), self.own)
         return project(self.loops, self.pred, self.own) if self.loops else self.pred
 
 
 def same(s: SSA) -> SSA:
-    """`s` with statements whose elements are elements of others read there."""
+    """`s` with statements whose elements are all elements of another one reading that one."""
     s, alike = _later_ones_read(s)
     moved = _earlier_ones(alike, selections(s.statements).keys())
     return _reordered(s, moved) if moved else s
 
 
 def _later_ones_read(s: SSA) -> tuple[SSA, list[list[Statement]]]:
-    """`s` with statements that read elements of earlier ones, where they are such; and those of a kind that are not."""
+    """`s` with statements replaced by reads of earlier ones that have their elements; and the groups of statements of
+    one kind for which that failed."""
     new: dict[Statement, Statement] = {}
     seen: dict[object, list[Statement]] = defaultdict(list)
     names: dict[Statement, str] = {}
@@ -126,10 +127,10 @@ def _later_ones_read(s: SSA) -> tuple[SSA, list[list[Statement]]]:
 
 
 def _earlier_ones(alike: Iterable[list[Statement]], selected: Collection[IndexArray]) -> dict[Statement, Statement]:
-    """Statements whose elements are elements of later ones, as what reads these."""
+    """Statements whose elements are elements of later ones, mapped to reads of these."""
     moved: dict[Statement, Statement] = {}
     for near in alike:
-        # what looks up what is selected may depend on the other
+        # a statement that looks up selected elements may depend on the later one
         those = [x for x in near if all(y.array not in selected for p in predicates(x) for y in lookups(p))]
         read: set[Statement] = set()
         for k, x in enumerate(those):
@@ -143,7 +144,7 @@ def _earlier_ones(alike: Iterable[list[Statement]], selected: Collection[IndexAr
 
 
 def _reordered(s: SSA, moved: Mapping[Statement, Statement]) -> SSA:
-    """`s` with what `moved` has in the places of some statements, after what it reads."""
+    """`s` with statements replaced as `moved` says, reordered so that each comes after what it reads."""
     new: dict[Statement, Statement] = {}
     for start in s.statements:
         stack = [start]
@@ -164,7 +165,7 @@ def _reordered(s: SSA, moved: Mapping[Statement, Statement]) -> SSA:
 
 
 def _kind(x: Statement) -> object | None:
-    """What must be the same for two statements to be compared; None for one that is not compared."""
+    """The key that two statements must share to be compared; None for one that is not compared."""
     read = operands(x)
     if len(read) > _MOST_OPERANDS:
         return None
@@ -184,7 +185,7 @@ def _counted(several: Iterable[object]) -> frozenset[tuple[object, int]]:
 
 
 def _root(y: Statement) -> object:
-    """The statement or number that `y` only moves."""
+    """The statement or number of which `y` is a view."""
     while _is_move(y):
         y = y.factors[0]
     return y.value if isinstance(y, Constant) else y
@@ -215,7 +216,7 @@ def _factor(y: Statement, at: tuple[Affine, ...]) -> _Operand:
 
 
 def _operand(y: Statement, p: Predicate = TRUE, sign: int = 1) -> _Operand:
-    """sign * [p] * y[g], read through what only moves elements."""
+    """sign * [p] * y[g], read through views."""
     at = tuple(map(atom_affine, own_ranges(y)))
     while _is_move(y):
         found = inner_solution(y)
@@ -227,7 +228,7 @@ def _operand(y: Statement, p: Predicate = TRUE, sign: int = 1) -> _Operand:
 
 
 def _elements(those: Statement, of: Statement) -> Statement | None:
-    """What reads the elements of one statement that those of the other are; None if they are not."""
+    """A statement equal to `those` that reads its elements from `of`; None if they are not all elements of `of`."""
     if those is of:
         return None
     y, x = _form(those), _form(of)
@@ -247,7 +248,7 @@ def _elements(those: Statement, of: Statement) -> Statement | None:
 
 
 Pairs = tuple[tuple[_Operand, _Operand], ...]
-"""Operands of one statement and those of the other that they are."""
+"""Operands of one statement, paired with equal ones of the other."""
 
 
 def _pairings(y: _Form, x: _Form) -> Iterator[Pairs]:
@@ -267,7 +268,8 @@ def _pairings(y: _Form, x: _Form) -> Iterator[Pairs]:
 
 
 def _places(y: _Form, x: _Form, pairs: Pairs) -> dict[Atom, Affine] | None:
-    """The elements of `x`, by the indices of `y`, at which its operands are read where those of `y` are."""
+    """The indices of `x` in terms of those of `y` such that both read their operands at the same places; None if there
+    are none."""
     at: dict[Atom, Affine] = {}
     pending = [(a, b) for theirs, ours in pairs for a, b in zip(ours.at, theirs.at, strict=True)]
     while pending:
@@ -289,7 +291,7 @@ def _places(y: _Form, x: _Form, pairs: Pairs) -> dict[Atom, Affine] | None:
         if len(left) == len(pending):
             return None
         pending = left
-    for i, n in x.loops.items():  # those that only the condition mentions
+    for i, n in x.loops.items():  # loops that only the condition mentions
         if i not in at:
             free = [j for j, m in y.loops.items() if m is n and atom_affine(j) not in at.values()]
             if not free:
@@ -299,7 +301,8 @@ def _places(y: _Form, x: _Form, pairs: Pairs) -> dict[Atom, Affine] | None:
 
 
 def _fits(i: Index, value: Affine, y: _Form, x: _Form, at: Places) -> bool:
-    """Whether index `i` of `x` can be `value`: one loop for another of the same size, and elements by indices alone."""
+    """Whether index `i` of `x` can be `value`: for a loop, another loop of the same size that is not yet used; for an
+    own index, a value without lookups and loops."""
     if i in x.own:
         return not value.lookups and not any(j in y.loops for j in value.indices)
     found = any(value is atom_affine(j) and n is x.loops[i] for j, n in y.loops.items())
@@ -307,12 +310,12 @@ def _fits(i: Index, value: Affine, y: _Form, x: _Form, at: Places) -> bool:
 
 
 def _free(a: Affine) -> set[Atom]:
-    """The indices in `a`, also those in the places of elements of index arrays."""
+    """The indices in `a`, including those at which it looks up elements."""
     return set(a.free)
 
 
 def _where(y: _Form, x: _Form, pairs: Pairs, at: Places) -> Predicate | None:
-    """Where `y` is what `x` is at these places, if it is 0 elsewhere."""
+    """The condition under which `y` equals `x` at these places, being 0 elsewhere; None if there is none."""
     inside = conjunction(q for i, n in x.own.items() for q in (at_most(constant(0), at[i]), at_most(at[i], n - 1)))
     same_condition = substitute(x.pred, at)
     conditions = [(theirs.pred, substitute(ours.pred, at)) for theirs, ours in pairs]

@@ -1,9 +1,9 @@
-"""Sums whose terms data scatter over an array that has more places than there are terms, read term by term.
+"""Sums whose terms are scattered by data over an array with more places than there are terms, read term by term.
 
     Y = gen i, j. sum l. [a[l] = i and b[l] = j] * u[l] * v[l];   X = gen i. sum j. Y[i, j] * z[j]
         ->  V = gen l. u[l] * v[l];   X = gen i. sum l. [a[l] = i] * V[l] * z[b[l]]
 
-Y is not stored, with all its zeros, where all that reads it multiplies it, adds it up, or moves it. Its terms are.
+If all readers of Y multiply it, add it up, or move it, then not Y with all its zeros is stored but its terms.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tensorlang.normal.tidy import addition, renewed, support, with_operands
 from tensorlang.sets.solve import Ranges, Solution, project, solve
 
 LINEAR_IN_LAST = {"where_ge", "where_gt"}
-"""Functions that give their last argument, or 0."""
+"""Functions that return their last argument, or 0."""
 
 _MOST = 4
-"""Sums as which one statement is read."""
+"""The most sums as which one statement is read."""
 
 Sums = Sequence[tuple[int, Statement]]
-"""Statements, each with a sign, of which one is the sum."""
+"""The terms of a sum of statements, each with its sign."""
 
 Scattered = Mapping[Statement, Sequence[tuple[int, Contraction]]]
 """The sums as which statements are read term by term."""
 
 
 def term_by_term(s: SSA) -> SSA:
-    """`s` whose scattered sums are read term by term by all that is linear in them."""
+    """`s` with scattered sums read term by term, if all their readers are linear in them."""
     readers: dict[Statement, list[Statement]] = defaultdict(list)
     for x in s.statements:
         for y in operands(x):
@@ -66,7 +66,7 @@ def _is_linear(x: Statement, y: Statement, scattered: Scattered) -> bool:
 
 
 def _sums(x: Statement, new: Mapping[Statement, Statement], scattered: Scattered) -> Sums | None:
-    """What `x` is the sum of; None if it reads none of `scattered`, or adds to them what is no contraction."""
+    """The terms of `x` as a sum; None if it reads none of `scattered`, or adds something other than a contraction."""
     found: list[tuple[int, Statement]] = []
     k = next((k for k, y in enumerate(operands(x)) if y in scattered), None)
     if k is None:
@@ -98,14 +98,14 @@ def _total(sums: Sums, x: Statement) -> Statement:
 
 
 def is_scattered(x: Contraction) -> bool:
-    """Whether `x` has fewer terms than places: over fewer long indices."""
+    """Whether `x` has fewer terms than places: its terms are over fewer long indices."""
     p = x.pattern
     ranges = {**p.outer, **p.read, **dict(zip(p.loops, p.summed, strict=True))}
     return growing(solve(p.pred, ranges, {}), ranges) < sum(map(is_long, p.shape))
 
 
 def _of_points(y: Contraction) -> Contraction:
-    """The scattered sum `y` of products, as one of what these are for each point."""
+    """The scattered sum `y` of products, as a scattered sum of one stored value for each point."""
     if len(y.factors) == 1:
         return y
     made = _Points(y).scattered(_Points(y).read(y.factors, y.pattern.places))
@@ -113,7 +113,7 @@ def _of_points(y: Contraction) -> Contraction:
 
 
 def _of_terms(x: Map, others: Sequence[Statement], y: Contraction) -> Statement:
-    """The map `x`, linear in the scattered sum `y` after the `others`, as the sum of what it makes of the terms."""
+    """The map `x`, linear in its last argument, the scattered sum `y`, as the scattered sum of `x` of each term."""
     points = _Points(y)
     own = points.pattern.own
     views = [Constant(z.value, points.shape) if isinstance(z, Constant) else points.read([z], [own]) for z in others]
@@ -140,7 +140,7 @@ class _Points:
         return contraction(self.shape, tuple(self.ranges), given, self.others, conjunction([self.pattern.pred, *at]))
 
     def scattered(self, terms: Statement) -> Statement:
-        """The sum of the terms where they go."""
+        """The sum that scatters the terms to their places."""
         p, found = self.pattern, self.solution
         given, at = _fresh([terms], [tuple(self.ranges)])
         known = [q for q in conjuncts(found.rest) if not isinstance(q, Exists)]
@@ -150,14 +150,14 @@ class _Points:
 
 
 def _fresh(factors: Sequence[Statement], places: Sequence[tuple[Index, ...]]) -> tuple[list[Factor], list[Predicate]]:
-    """The factors at indices of their own, and what says that these are the `places`."""
+    """The factors at fresh indices, and the equalities that make these the `places`."""
     given = [(y, tuple(Index(i.name) for i in at)) for y, at in zip(factors, places, strict=True)]
     pairs = ((i, j) for (_, new), old in zip(given, places, strict=True) for i, j in zip(new, old, strict=True))
     return given, [equal(atom_affine(i), atom_affine(j)) for i, j in pairs]
 
 
 def growing(found: Solution, ranges: Ranges) -> int:
-    """How many indices that equalities leave free have more values than a few, whatever the others are."""
+    """The number of indices, among those that equalities leave free, with more than a few values given the others."""
     free = [i for i in found.free if is_long(ranges[i])]
     bounds = [q.value for q in conjuncts(found.rest) if isinstance(q, NonNegative)]
     while (i := next((i for i in free if _is_tied(i, free, bounds, ranges[i])), None)) is not None:
@@ -167,6 +167,6 @@ def growing(found: Solution, ranges: Ranges) -> int:
 
 
 def _is_tied(i: Index, free: Sequence[Index], bounds: Sequence[Affine], extent: Affine) -> bool:
-    """Whether others say in which narrow window `i`, of that extent, is."""
+    """Whether other free indices bound `i`, of that extent, to a narrow window."""
     lows = [a for a in bounds if a.coefficient(i) == 1]
     return any(is_narrow(a + b, extent) and any(j in a.free for j in free if j is not i) for a in lows for b in bounds)

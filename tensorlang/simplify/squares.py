@@ -1,10 +1,10 @@
-"""Squares of differences in sums, multiplied out: what is left is products of matrices, and rounds in another way.
+"""Squares of differences in sums, multiplied out: this leaves products of matrices, and rounds differently.
 
     gen i, k. sum j. (x[i, j] - c[k, j])^2
         ->  gen i, k. sum j. x[i, j]^2 - 2 * x[i, j] * c[k, j] + c[k, j]^2
 
-A distance among points far from 0 comes as a small difference of large numbers then: its error is as of the largest of
-the squares, not as of itself. So it is never done unasked.
+The distance between points far from 0 is then a small difference of large numbers: its error is relative to the largest
+of the squares, not to the distance. So this is only done on request.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 
 _MOST = 4
-"""Terms of a difference that is multiplied out."""
+"""The most terms of a difference that is multiplied out."""
 
 _Made = tuple[tuple[Index, ...], Expr]
-"""The indices of an array, and what its element at these is."""
+"""The indices of an array, and its element at these."""
 
 _Term = tuple[Fraction, tuple[Expr, ...]]
 """A number times elements of arrays."""
@@ -67,13 +67,13 @@ def expand_squares(f: Function) -> Function:
 
 @dataclass
 class _Expanding:
-    """What lets of a program stand for, as far as it is a polynomial of elements, and what was made of expressions."""
+    """The expansion of a program; it knows the definitions of variables that are polynomials of elements."""
 
     given: dict[Var, _Made] = field(default_factory=dict)
     memo: dict[tuple[Expr, bool], Expr] = field(default_factory=dict)
 
     def of(self, e: Expr, summed: bool) -> Deep[Expr]:
-        """`e`, which is a term of a sum if `summed`."""
+        """`e` expanded; with `summed` it is a term of a sum."""
         key = e, summed
         if key not in self.memo:
             square = _squared(e) if summed else None
@@ -120,7 +120,7 @@ class _Expanding:
 
 
 def _squared(e: Expr) -> Expr | None:
-    """What `e` is the square of."""
+    """The expression that `e` is the square of."""
     if isinstance(e, Mul) and e.left is e.right:
         return e.left
     is_power = isinstance(e, Call) and e.function.name == "pow" and e.function.exponent == 2
@@ -128,7 +128,7 @@ def _squared(e: Expr) -> Expr | None:
 
 
 def _terms(e: Expr, given: Mapping[Var, _Made]) -> list[_Term] | None:
-    """`e` as a sum of products of elements, those of `given` arrays as what they stand for; None if it is none."""
+    """`e` as a sum of products of elements, with those of `given` arrays replaced by their definitions; else None."""
     found: list[_Term] = []
     stack: list[tuple[Fraction, list[Expr], list[Expr]]] = [(Fraction(1), [e], [])]
     while stack:

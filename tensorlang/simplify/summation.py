@@ -1,6 +1,6 @@
-"""Sums of products of any number of factors: what chains of contractions stand for.
+"""Sums of products of any number of factors: the meaning of chains of contractions.
 
-A contraction's pattern has an index for each place at which a factor is read; with its equalities solved, only the
+A contraction's pattern has an index for each place at which a factor is read. With its equalities solved, only the
 indices that are really summed over remain, and factors are read at affine places.
 """
 
@@ -31,7 +31,7 @@ def summation(x: Contraction) -> Summation:
 
 
 def inlined(s: Summation, k: int) -> Summation:
-    """`s` with the contraction that is its k-th factor in the place of that factor, and one constant at most."""
+    """`s` with its k-th factor, a contraction, merged into it; constants are folded into at most one."""
     return Summation(*folded(*read_through(s.pattern, s.factors, k)))
 
 
@@ -59,7 +59,7 @@ class Scheme:
 
 
 def scheme(x: Pattern) -> Scheme:
-    """What `x` says, its equalities solved."""
+    """`x` with its equalities solved."""
     found, inner, outer = solution(x), x.inner, x.outer
     ranges = {**outer, **{i: inner[i] for i in found.free}}
     reads = tuple(

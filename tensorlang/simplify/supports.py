@@ -1,12 +1,12 @@
-"""Statements computed only where they can be other than 0, which is known from what they are computed from.
+"""Statements computed only where they can be other than 0, as known from their operands.
 
     Y = gen i, j. [p] * e;  X = gen i, j. Y[i, j] * Z[i, j]  ->  X = gen i, j. [p] * Y[i, j] * Z[i, j]
     Y as above;             X = gen i, j. sin(Y[i, j])       ->  X = gen i, j. [p] * sin(Y[i, j])
     Y as above;             X = gen i, j. Y[i, j] + Z[i, j]  ->  X = gen i, j. [p] * Y[i, j] + Z[i, j]
 
-The second for functions that are 0 at 0. So a bracket reaches all that is computed from what it hides, and what is
-read with that is restricted to it in turn (`narrow`). Of several conditions those count that are comparisons or
-relations; nothing is computed more often than before.
+The second is for functions that are 0 at 0. So a bracket reaches all statements computed from the one that it hides,
+and other operands of these are in turn restricted to it (`narrow`). Only comparisons and relations are passed on;
+nothing is computed more often than before.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from tensorlang.sets.eliminate import paired_bounds
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST = 8
-"""Conditions that are passed on."""
+"""The most conditions that are passed on."""
 
 
 Supports = Mapping[Statement, Predicate]
-"""Conditions on the indices of statements without which they are 0."""
+"""Conditions on the indices of statements outside of which they are 0."""
 
 
 def on_supports(s: SSA) -> SSA:
@@ -62,7 +62,7 @@ def on_supports(s: SSA) -> SSA:
 
 
 def with_supports(s: SSA) -> tuple[SSA, Supports]:
-    """The same, and where its statements, and those of `s`, may be other than 0."""
+    """The result of `on_supports`, and where its statements and those of `s` may be other than 0."""
     new: dict[Statement, Statement] = {}
     outside: dict[Statement, Predicate] = {}
     chosen = selections(s.statements).keys()
@@ -74,7 +74,7 @@ def with_supports(s: SSA) -> tuple[SSA, Supports]:
 
 
 def where_read(x: Statement, supports: Supports) -> tuple[Predicate, ...]:
-    """Of each predicate of `x`, and what is read under it: where that may be other than 0."""
+    """For each predicate of `x`, where it holds and what is read under it may be other than 0."""
     match x:
         case Addition(terms, _):
             return tuple(conjunction([t.pred, supports[t.operand]]) for t in terms)
@@ -87,8 +87,8 @@ def where_read(x: Statement, supports: Supports) -> tuple[Predicate, ...]:
 
 
 def _restricted(x: Statement, supports: Supports, chosen: Collection[IndexArray]) -> tuple[Statement, Predicate]:
-    """`x`, under the conditions without which what it reads is 0, and it is, too, if it has arithmetic; and conditions
-    on its indices without which it is 0. The program itself has `chosen` the elements of some index arrays."""
+    """`x` restricted to the supports of its operands, if it has arithmetic; and conditions on its indices outside of
+    which it is 0. `chosen` are the index arrays that the program itself defines."""
     match x:
         case Addition(terms, shape):
             preds, inside = tuple([t.pred for t in terms]), tuple([supports[t.operand] for t in terms])
@@ -115,8 +115,8 @@ def _restricted(x: Statement, supports: Supports, chosen: Collection[IndexArray]
 def _under(
     preds: tuple[Predicate, ...], inside: tuple[Predicate, ...], shape: Shape, moves: bool
 ) -> tuple[tuple[Predicate, ...], Predicate]:
-    """The conditions of terms that are 0 except `inside`, with that in them unless it `moves` elements alone; and where
-    one of them is not 0."""
+    """The conditions of terms that are 0 except `inside`, restricted to that unless the statement only `moves`
+    elements; and a condition that holds wherever one of the terms is not 0."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
     both = preds if moves else tuple(_both(p, q, ranges) for p, q in zip(preds, inside, strict=True))
     return both, common(_kept(conjunction(pair), ranges) for pair in zip(both, inside, strict=True))
@@ -126,8 +126,8 @@ def _under(
 def _under_all(
     x: Pattern, inside: tuple[Predicate, ...], moves: bool, chosen: frozenset[IndexArray]
 ) -> tuple[Predicate, Predicate]:
-    """The same of a product whose factors are 0 except `inside`; not of those read at what was `chosen`: what is read
-    there stays what it is, so that the greatest value of a statement is an element of that statement."""
+    """The same for a product whose factors are 0 except `inside`. Factors read at `chosen` places don't count: they are
+    left unchanged, so that the greatest value of a statement stays an element of that statement."""
     known = _inside(x, inside, chosen)
     both = x.pred if moves else _both(x.pred, known, {**x.outer, **x.inner})
     support = _shadow(Pattern(conjunction([both, known]), x.factors, x.summed, x.shape))
@@ -135,7 +135,7 @@ def _under_all(
 
 
 def _inside(x: Pattern, inside: tuple[Predicate, ...], chosen: frozenset[IndexArray]) -> Predicate:
-    """Where all factors are other than 0 that are not read at what was `chosen`."""
+    """Where all factors may be other than 0, except those read at `chosen` places."""
     return conjunction(
         renamed(p, axes(0, len(at)), at)
         for k, (p, at) in enumerate(zip(inside, x.places, strict=True))
@@ -148,19 +148,20 @@ def _both(p: Predicate, q: Predicate, ranges: Ranges) -> Predicate:
 
 
 def _shadow(x: Pattern) -> Predicate:
-    """Where there is a point of `x`, if its condition says anything besides where the factors are read."""
+    """The projection of `x` to its own indices; true if its condition only says where the factors are read."""
     return TRUE if solution(x).rest is TRUE else simplify_in(shadow(x), x.outer)
 
 
 def _kept(p: Predicate, ranges: Ranges) -> Predicate:
-    """The conditions in `p` that hide more than a few elements of a box, or all of them."""
+    """The first conditions in `p` that hide a share of the box; false if `p` is false."""
     return FALSE if p is FALSE else conjunction(telling(common([p]), ranges)[:_MOST])
 
 
 def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:
     """The comparisons and relations among the conjuncts of `p` that hide a share of the box of these ranges.
 
-    One that only hides a fixed number of an index's values does not: it would make every reader longer for nothing.
+    One that only hides a fixed number of an index's values does not count: it would make every reader longer for
+    nothing.
     """
     binders = tuple(ranges.items())
     return [q for q in conjuncts(p) if _tells(q, binders)]
@@ -187,8 +188,8 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
 
 
 def common(conditions: Iterable[Predicate]) -> Predicate:
-    """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
-    within 0 <= i - j <= 1, and [i // 4 = j // 4] is within -3 <= i - j <= 3."""
+    """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] both imply
+    0 <= i - j <= 1, and [i // 4 = j // 4] implies -3 <= i - j <= 3."""
     return _common(tuple(conditions))
 
 
@@ -212,7 +213,7 @@ def _common(conditions: tuple[Predicate, ...]) -> Predicate:
 
 
 def alternatives(p: Predicate) -> tuple[Predicate, ...]:
-    """Predicates one of which holds where `p` does: the parts of a disjunction."""
+    """Predicates of which one holds where `p` does: the parts of its first disjunction, each with the rest of `p`."""
     choices = [q for q in conjuncts(p) if isinstance(q, Or)]
     if not choices:
         return (p,)
@@ -221,7 +222,7 @@ def alternatives(p: Predicate) -> tuple[Predicate, ...]:
 
 
 def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
-    """The least values of differences of two indices."""
+    """Lower bounds on differences of two indices."""
     least: dict[Affine, int] = {}
     for q in parts:
         sides = (
@@ -236,11 +237,12 @@ def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
 
 @cached
 def is_zero_at_zero(f: ScalarFunction) -> bool:
-    """Whether `f` is exactly 0 where all of its arguments are, as far as that is known: a loop may not end there."""
+    """Whether `f` is known to be exactly 0 where all its arguments are; not for shared code, whose loops may not
+    end."""
     if f.shared is not None:
         return False
     try:
         with np.errstate(all="ignore"):
             return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)
-    except (ArithmeticError, ValueError):  # a user's own, which has no value there
+    except (ArithmeticError, ValueError):  # a user's own function that has no value there
         return False

@@ -1,4 +1,4 @@
-"""Conditions of few points: those that leave few values of some index, given the others, and unions of such."""
+"""Thin conditions: those that leave few values of some index, given the others; and unions of such conditions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def thin_unions(p: Predicate, ranges: Ranges) -> list[Predicate]:
 
 
 def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = False) -> bool:
-    """Whether each alternative leaves few values of some index, and what is common to them does not, so that what is
-    under them is not stored as a window; what is only summed up is not stored.
+    """Whether each alternative in `choice` leaves few values of some index, while the conditions common to them do not.
 
-    Points that data alone give, [j = a[i] or j = b[i]], are told apart when their sum is computed.
+    If the common conditions did, a statement under the union would already be stored as one window; with `is_summed` it
+    is not stored, and they are ignored. Points that data alone give, [j = a[i] or j = b[i]], don't count: they are
+    separated when their sum is computed.
     """
     if all(isinstance(q, Equal) and q.difference.lookups for q in choice.parts):
         return False
@@ -61,14 +62,14 @@ def leaves_few(parts: Iterable[Predicate], among: Iterable[Index], ranges: Range
 
 
 def _opened(parts: Iterable[Predicate]) -> list[Predicate]:
-    """The parts, and what quotients in them say of the indices without these."""
+    """The parts, and the bounds on indices that follow from quotients in them."""
     found = list(parts)
     bound = [q for q in found if isinstance(q, Exists) and not lookups(q)]
     return [*found, *(r for q in bound for r in conjuncts(paired_bounds(q)))]
 
 
 def _bounds(parts: Iterable[Predicate]) -> Iterator[Affine]:
-    """What is not negative."""
+    """The values that the parts say are not negative."""
     for q in parts:
         if isinstance(q, NonNegative):
             yield q.value

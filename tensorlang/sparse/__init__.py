@@ -1,1 +1,1 @@
-"""Derivatives as they lie: where their elements are (`pieces`), and formats that hold only these (`layouts`)."""
+"""Sparse derivatives: the places of their elements (`pieces`), and formats that hold only these (`layouts`)."""

@@ -1,6 +1,6 @@
-"""Jacobians and Hessians as they lie: their elements on their supports, and formats for sparse matrices made of these.
+"""Sparse Jacobians and Hessians: their elements on their supports, and sparse matrix formats made of these.
 
-The support is part of the derived program, so nothing is detected or coloured, at no size (`pieces`).
+The support is part of the derived program, so no sparsity is detected, and nothing is coloured, at any size (`pieces`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tensorlang.simplify import read_simplified, simplify_ssa
 from tensorlang.sparse.pieces import Piece, pieces_of
 
 Elements = tuple[Any, tuple[Any, ...], Any]
-"""Elements, where they are along each axis of their array, and which of them are there: arrays that broadcast."""
+"""Elements, their places along each axis of their array, and which of them exist: arrays that broadcast."""
 
 
 def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function | Structured:
@@ -139,7 +139,7 @@ class Structured:
 
 
 def _table(k: IndexArray, statements: Sequence[Statement]) -> Statement:
-    """The elements of an index array that a program chooses, as numbers, where it chooses any."""
+    """The elements of an index array that a program chooses, as numbers, where its guard holds."""
     own = axes(0, len(k.sizes))
     x = selections(statements)[k]
     guard = x.guard if isinstance(x, Selection) else TRUE
@@ -150,7 +150,7 @@ def _table(k: IndexArray, statements: Sequence[Statement]) -> Statement:
 
 
 def _paired(tree: Outputs, arrays: Iterator[Any]) -> Any:
-    """The arrays in pairs as the outputs are."""
+    """The arrays, in pairs like the outputs."""
     if isinstance(tree, tuple):
         first = _paired(tree[0], arrays)
         return first, _paired(tree[1], arrays)
@@ -159,13 +159,13 @@ def _paired(tree: Outputs, arrays: Iterator[Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Places:
-    """Numbers that say where elements are, at these sizes and data."""
+    """The places of elements as numbers, at these sizes and data."""
 
     sizes: Mapping[Atom, int]
     values: Mapping[Parameter, Any]
 
     def of(self, p: Piece) -> tuple[tuple[Any, ...], Any]:
-        """Where the elements of `p` are along each axis, and which of them are there."""
+        """The places of the elements of `p` along each axis, and which of them exist."""
         extents = [n.value(self.sizes) for n in p.axes.values()]
         grids = np.meshgrid(*map(np.arange, extents), indexing="ij", sparse=True)
         known: dict[Atom, Any] = {**self.sizes, **dict(zip(p.axes, grids, strict=True))}
@@ -197,11 +197,11 @@ class _Places:
                     found = found | self._holds(part, known)
                 return found
             case Related() | Exists():
-                return True  # what only data say hides elements that are 0
+                return True  # conditions on data only hide elements that are 0
 
 
 def _coordinates(pieces: Sequence[Elements], shape: tuple[int, ...]) -> tuple[Any, list[Any], Any]:
-    """All elements one after the other, where each is along each axis, and which are there."""
+    """All elements in sequence, their places along each axis, and which of them exist."""
     import jax.numpy as jnp
 
     def joined(parts: Iterable[Any], dtype: Any) -> Any:
@@ -224,7 +224,7 @@ def _bcoo(pieces: Sequence[Elements], shape: tuple[int, ...]) -> Any:
     from jax.experimental.sparse import BCOO
 
     data, at, there = _coordinates(pieces, shape)
-    # what no data say is a constant of what is compiled
+    # places that don't depend on data are constants of the compiled code
     xp: Any = np if all(isinstance(place, np.ndarray) for place in (*at, there)) else jnp
     inside = [xp.where(there, place, n) for place, n in zip(at, shape, strict=True)]
     indices = xp.stack(inside, -1).astype(np.int32) if shape else np.zeros((len(data), 0), np.int32)

@@ -1,9 +1,9 @@
-"""Where the elements of an array lie: its support as pieces, each a box of points and their places.
+"""The support of an array as pieces, each a box of points with the places of its elements.
 
     gen i, j. [j = i]*u[i] - [j = a[i]]*v[i]   ->   u[i] at (i, i);  -v[i] at (i, a[i])
 
-An output is taken apart through views, which only say where elements go, and through additions each of whose terms has
-fewer axes that grow than their sum has. What is left has as many elements as its support has points.
+An output is split through views, which only move elements, and through additions whose terms each have fewer axes of
+symbolic size than the sum. The resulting pieces have as many elements as the support has points.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def pieces_of(s: SSA) -> tuple[tuple[Piece, ...], ...]:
 @dataclass(frozen=True)
 class Piece:
     """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `number` times
-    the element of a statement at `read`. Of several pieces' elements at the same place the sum counts."""
+    the element of a statement at `read`. Elements of several pieces at the same place are added up."""
 
     axes: Ranges
     at: tuple[Affine, ...]
@@ -88,7 +88,7 @@ class Piece:
 
     @property
     def looked_up(self) -> frozenset[IndexArray]:
-        """The index arrays whose elements say where its elements are."""
+        """The index arrays that determine the places of its elements."""
         found: set[IndexArray] = set()
         stack = [x for a in self.at for x in a.lookups] + list(lookups(self.pred))
         while stack:
@@ -117,7 +117,7 @@ def _pieces(x: Statement) -> Iterator[Piece]:
 
 
 def _shortened(p: Piece) -> Piece:
-    """`p` over the points of each axis that its condition leaves, where these are a range."""
+    """`p` with each axis restricted to the points that its condition leaves, if these are a range."""
     for i, n in p.axes.items():
         alone = [q for q in conjuncts(p.pred) if isinstance(q, NonNegative) and q.value.indices == (i,)]
         bounds = [q for q in alone if not q.value.lookups]
@@ -144,12 +144,12 @@ def _in_order(p: Piece) -> Piece:
 
 
 def _is_never_negative(a: Affine) -> bool:
-    """Whether `a`, of sizes alone, is at least 0 by its signs."""
+    """Whether `a`, which depends on sizes alone, is at least 0, as its signs show."""
     return not a.indices and not a.lookups and a.constant >= 0 and all(k > 0 for _, k in a.terms)
 
 
 def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces, those with elements at the same places as one."""
+    """The pieces, with those at the same places merged."""
     groups: dict[object, list[Piece]] = {}
     for p in map(_in_order, map(_shortened, pieces)):
         numbered = axes(0, len(p.axes))
@@ -167,8 +167,8 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _taken_apart(p: Piece) -> Iterator[Piece]:
-    """The pieces of `p`, through views and through additions each of whose terms has fewer axes than their sum; a band
-    diagonal by diagonal."""
+    """The pieces of `p`, split through views and through additions whose terms each have fewer axes than the sum; a
+    band is split diagonal by diagonal."""
     x = p.values
     if is_zero(x) or p.pred is FALSE:
         return
@@ -191,7 +191,7 @@ def _taken_apart(p: Piece) -> Iterator[Piece]:
 
 
 def _terms(p: Piece, x: Addition) -> Iterator[Piece]:
-    """The pieces of each term of `x`, of each of the alternatives of its condition."""
+    """A piece for each term of `x` and each alternative of its condition."""
     for t in x.terms:
         for pred in _apart(conjunction([p.pred, _at(t.pred, own_indices(x), p.read)]), p.axes):
             part = replace(p, pred=pred, number=p.number * t.sign, values=t.operand)
@@ -199,7 +199,7 @@ def _terms(p: Piece, x: Addition) -> Iterator[Piece]:
 
 
 def _apart(p: Predicate, ranges: Ranges) -> list[Predicate]:
-    """Predicates that exclude one another, one of which holds where `p` does."""
+    """Disjoint predicates whose union is `p`."""
     parts = alternatives(p)
     if len(parts) == 1:
         return [p]
@@ -210,7 +210,7 @@ def _apart(p: Predicate, ranges: Ranges) -> list[Predicate]:
 
 
 def _diagonals(p: Piece) -> list[Piece]:
-    """`p` for each value of an axis of a few that says on which diagonal its elements lie; none if there is none."""
+    """`p` for each value of a short axis that selects the diagonal of its elements; empty if there is no such axis."""
     for i, n in p.axes.items():
         if n.is_constant and n.constant <= _MOST_DIAGONALS and any(len(a.indices) > 1 and i in a.indices for a in p.at):
             rest = {j: m for j, m in p.axes.items() if j is not i}
@@ -224,7 +224,7 @@ def _diagonals(p: Piece) -> list[Piece]:
 
 
 def _rank(p: Piece) -> int:
-    """How many axes of `p` have a size that grows."""
+    """The number of axes of `p` with a symbolic size."""
     return sum(1 for n in p.axes.values() if not n.is_constant)
 
 
@@ -234,7 +234,7 @@ def _at(p: Predicate, own: tuple[Index, ...], at: Sequence[Affine]) -> Predicate
 
 
 def _through(p: Piece, x: Contraction) -> Piece:
-    """`p`, of the view or sum `x` of one statement, perhaps times a number, as a piece of that statement."""
+    """`p`, a piece of the view or sum `x` of one statement, perhaps times a number, as a piece of that statement."""
     old = tuple(inner_ranges(x))
     fresh = tuple(Index(i.name) for i in old)
     inner = dict(zip(fresh, inner_ranges(x).values(), strict=True))
@@ -242,12 +242,12 @@ def _through(p: Piece, x: Contraction) -> Piece:
     read = tuple(atom_affine(fresh[old.index(i)]) for i in factor_indices(x)[-1])
     number = prod((y.value for y in x.factors[:-1] if isinstance(y, Constant)), start=p.number)
     made = Piece(p.axes, p.at, conjunction([p.pred, pred]), number, x.factors[-1], read)
-    made = _without_determined(made, p.axes, inner)  # rather the axes of the view than those of what it shows
+    made = _without_determined(made, p.axes, inner)  # prefer the axes of the view to those of the statement behind it
     return _without_determined(made, made.axes, {})
 
 
 def _without_determined(p: Piece, unknown: Ranges, known: Ranges) -> Piece:
-    """`p` without those of the axes `unknown` that equalities determine; the others are `known` as well."""
+    """`p` over the axes `known` and those of the axes `unknown` that no equality determines."""
     found = solve(p.pred, unknown, known)
     values: dict[Atom, Affine] = dict(found.values)
     inside = [in_range(found.values[i], n, {**unknown, **known}) for i, n in unknown.items() if i in values]

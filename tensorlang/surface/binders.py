@@ -1,4 +1,4 @@
-"""What binds indices in Python: gen, sum, exists, max, min, argmax and argmin, each with a function of them."""
+"""The binders of indices in Python: gen, sum, exists, max, min, argmax and argmin, each with a function of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Body = Callable[..., Any]
 
 @dataclass(frozen=True)
 class _Range(Generic[S]):
-    """Indices with their sizes, the condition on them, and what a function gives for them."""
+    """Indices with their sizes, the condition on them, and the result of a function of them."""
 
     binders: list[tuple[Index, Affine]]
     where: Cond
@@ -174,9 +174,9 @@ def _choice(sign: int, what: str, size: Any, body: Body, where: Body | None) -> 
 
 
 def _outside(what: str, p: Predicate, binders: list[tuple[Index, Affine]]) -> Predicate:
-    """`p`, whose conditions on values under `binders` are asked outside of these, where lets can define them.
+    """`p`, with conditions on values under `binders` moved outside of these, where lets can define them.
 
-    Refuses one that looks up what is chosen under `binders`.
+    Refuses a condition that looks up an index chosen under `binders`.
     """
     definition = current.get()
     indices = {index for index, _ in binders}
@@ -211,7 +211,7 @@ def _over_numbers(what: str, size: Any, body: Body, where: Body | None) -> _Rang
 
 
 def _under_indices(what: str, size: Any, body: Body, where: Body | None, convert: Callable[[Any], S]) -> _Range[S]:
-    """The binders of body's parameters, and what `body` and `where` give for them, seen from outside."""
+    """The binders of body's parameters, and the results of `body` and `where` for them, without these binders."""
     ranges = tuple(map(as_size, several(size)))
     names = parameter_names(body, len(ranges), what, "i")
     if where is not None:

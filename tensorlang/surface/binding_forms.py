@@ -1,4 +1,4 @@
-"""What binds names in text: lets, gens, sums, extrema, recurrences, and derivatives by variables."""
+"""The forms that bind names in text: lets, gens, sums, extrema, recurrences, and derivatives by variables."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tensorlang.surface.share import share
 
 
 class BindingReader(CallReader):
-    """Reads what binds names. `looked_through` are variables of the bodies of operators, which a check of bounds is
-    to see."""
+    """Reads forms that bind names. `looked_through` are variables for the bodies of operators, kept for the bounds
+    check."""
 
     looked_through: list[Var]
 
@@ -108,7 +108,7 @@ class BindingReader(CallReader):
         return [(index, size) for _, index, size in read], where, body
 
     def binds_time(self) -> bool:
-        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""
+        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else the word is an ordinary name."""
         ahead = [self.peek(k) for k in (1, 2, 3)]
         return ahead[:2] == ["name", ":"] or ahead == ["name", "name", ":"]
 
@@ -158,7 +158,7 @@ class BindingReader(CallReader):
         return self.piece(e, token.start)
 
     def _until(self, names: list[Token], states: list[Var]) -> Deep[Predicate]:
-        """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
+        """`until c`, from which on the states stay the same. The time, which goes on, is not in scope in `c`."""
         self.advance()
         bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         found: Predicate = yield from call(self.predicate())
@@ -199,12 +199,12 @@ class BindingReader(CallReader):
         except TensorlangError as error:
             error.place = self.span(token.start)
             raise
-        # the body is looked through for accesses that are out of bounds, and then left out
+        # the body is checked for accesses out of bounds, and then left out
         self.looked_through.append(Var("e", e.type))
         return self.piece(Let(self.looked_through[-1], e, derived), token.start)
 
     def _differentiable(self, token: Token, others: list[Var]) -> Var:
-        """The variable that `token` names, by which there are derivatives."""
+        """The variable that `token` names, which must be differentiable."""
         named = self.scope.get(token.text)
         if not isinstance(named, Var):
             self.variable(token)
@@ -214,7 +214,7 @@ class BindingReader(CallReader):
         return named
 
     def with_conditions(self, e: Expr, found: Mapping[Any, tuple[IndexArray, Expr]]) -> Expr:
-        """`e` with lets for the conditions on values that are asked in it."""
+        """`e` with lets for the conditions on values that occur in it."""
         if not found:
             return e
         asked = dict(found.values())

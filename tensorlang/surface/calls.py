@@ -1,4 +1,4 @@
-"""What is called in text: programs, scalar functions, whole functions whose adjoints are declared, powers."""
+"""Calls in text: of programs, scalar functions, whole functions whose adjoints are declared, and powers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tensorlang.surface.terms import Idx, Rel, Term, as_term
 
 
 class CallReader(PieceReader):
-    """Reads calls. `programs` are those above, which may be called; `defined` is what is being defined."""
+    """Reads calls. `programs` are those defined above, which may be called; `defined` is the name being defined."""
 
     programs: dict[str, Function]
     defined: str
@@ -50,7 +50,7 @@ class CallReader(PieceReader):
         return (*self.programs, *self.library())
 
     def named_call(self, token: Token) -> Deep[Piece]:
-        """A call of what `token` names, from the parenthesis on."""
+        """A call of the function that `token` names, from the parenthesis on."""
         if token.text in self.programs or token.text not in functions():
             named = self.scope.get(token.text)
             routine = known_routine(token.text) if token.text != self.defined else None
@@ -96,7 +96,8 @@ class CallReader(PieceReader):
         return self.piece(application(f.name, *(a.expr for a in arguments)), token.start)
 
     def _program(self, token: Token, f: Function) -> Deep[Piece]:
-        """A call of another program, whose body is put in place; sizes that no argument tells by name: `f(x, k=3)`."""
+        """A call of another program, whose body is inlined; sizes that no argument determines are named: `f(x,
+        k=3)`."""
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
@@ -149,7 +150,7 @@ class CallReader(PieceReader):
             raise error.at(self.span(token.start)) from None
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
-        """What is given for the parameter `p` of another program."""
+        """The argument for the parameter `p` of another program."""
         named = self.scope.get(self.token.text) if self.token.kind == "name" else None
         if isinstance(p, Relation) and isinstance(named, Relation):
             self.advance()
@@ -182,7 +183,7 @@ class CallReader(PieceReader):
         return self.raised(base, exponent, "pow", token)
 
     def raised(self, base: Piece, exponent: Piece, what: str, token: Token) -> Piece:
-        """A number to the power of another; `what` it is called where that goes wrong."""
+        """A number to the power of another; `what` is its name in errors."""
         self.need_number(base, f"the base of {what}")
         self.need_number(exponent, f"the exponent of {what}")
         if isinstance(exponent.expr, Const):

@@ -45,11 +45,11 @@ _COMPARISONS: dict[str, Callable[[Affine, Affine], Predicate]] = {
 _BOUND = 10**INTEGER_DIGITS
 
 _ENDS = frozenset({"and", "or", ",", ".", ":", "then", "else", "in", "where", "not"})
-"""What ends a comparison, outside of all parentheses in it."""
+"""The tokens that end a comparison, outside of all parentheses in it."""
 
 
 def _name(conditions: Collection[object], scope: Collection[str]) -> str:
-    """A name for one more condition that no other one has, and nothing in scope."""
+    """A name for a further condition, distinct from those of other conditions and from names in scope."""
     names = ("c" + str(k) * (k > 0) for k in count(len(conditions)))
     return next(name for name in names if name not in scope)
 
@@ -57,10 +57,10 @@ def _name(conditions: Collection[object], scope: Collection[str]) -> str:
 class ConditionReader(Reader):
     """Reads the `size`, `affine` and `pred` of the grammar.
 
-    An opening parenthesis may begin a predicate or an index expression; which of the two is known only further
-    on. So both are read by one method, whose value is the one or the other.
+    An opening parenthesis may begin a predicate or an index expression; which of the two becomes clear only later. So
+    one method reads both, and returns one or the other.
 
-    A name that is unknown where a binder says its range is a size that no parameter's type tells, as in eye(n).
+    An unknown name in a binder's range is a size that occurs in no parameter's type, as in eye(n).
     """
 
     introduces_sizes = False
@@ -68,14 +68,14 @@ class ConditionReader(Reader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.conditions: dict[Expr, tuple[IndexArray, Expr]] = {}
-        """The conditions on values in the definition that is being read, by what they ask, wherever that is written."""
+        """The conditions on values in the definition that is being read, by their expressions without places."""
         self._plain_until = 0
-        """Up to this token there are no values."""
+        """No token before this one is a value."""
         self._closing: dict[int, int] = {}
-        """Where the parentheses and brackets close that open at some tokens."""
+        """The token that closes each opening parenthesis or bracket."""
 
     def number(self, what: str) -> Deep[Expr]:
-        """An expression whose value is a number, up to a comparison; where there are none, an error."""
+        """An expression whose value is a number, up to a comparison; an error where no expressions are allowed."""
         raise self.unexpected("an index, a size or an integer")
         yield
 
@@ -126,7 +126,7 @@ class ConditionReader(Reader):
         return found
 
     def is_size_of_range(self, token: Token) -> bool:
-        """Whether a range further on says that the unknown name `token` is a size: n / n * gen i:n. .."""
+        """Whether a range further on shows that the unknown name `token` is a size: n / n * gen i:n. .."""
         if token.text in self.scope:
             return False
         in_range = False
@@ -204,7 +204,7 @@ class ConditionReader(Reader):
         return conjunction(parts)
 
     def test(self, e: Expr) -> IndexArray:
-        """The array of the conditions that `e` asks."""
+        """The index array for the condition `e`."""
         key = without_places(e)
         if key not in self.conditions:
             sizes, _ = shape(e.type)
@@ -212,17 +212,18 @@ class ConditionReader(Reader):
         return self.conditions[key][0]
 
     def holds(self, e: Expr) -> Predicate:
-        """That the condition `e` on values holds."""
+        """The predicate that the condition `e` on values holds."""
         return holds(self.test(e))
 
     def lifted(self, binders: list[tuple[Index, Affine]], p: Predicate) -> Predicate:
-        """`p`, whose conditions on values at the indices of `binders` are those of arrays outside of them."""
+        """`p`, with conditions on values that depend on the indices of `binders` replaced by arrays outside of
+        these."""
         bound = {index for index, _ in binders}
         inside = {array: e for array, e in self.conditions.values() if not bound.isdisjoint(self.free(e))}
         return lifted(binders, p, inside, self.test)
 
     def free(self, e: Expr) -> set[Any]:
-        """What is bound outside of `e` and it depends on, through other conditions, too."""
+        """The names bound outside of `e` on which it depends, directly or through other conditions."""
         found = set(free_names(e))
         by_array = dict(self.conditions.values())
         for named in tuple(found):
@@ -246,9 +247,9 @@ class ConditionReader(Reader):
         return conjunction(parts)
 
     def _compares_values(self) -> bool:
-        """Whether the comparison that begins here is of values, which some word in it outside of accesses tells."""
+        """Whether the comparison that begins here is of values, as shown by some token in it outside of accesses."""
         if self.position < self._plain_until or (self.token.kind == "(" and not self._is_operand(self.position)):
-            return False  # of indices, or a predicate in parentheses
+            return False  # it is of indices, or a predicate in parentheses
         opened: list[bool] = []
         k = self.position
         for k in range(self.position, len(self.tokens) - 1):
@@ -270,7 +271,7 @@ class ConditionReader(Reader):
         return False
 
     def _is_value(self, k: int) -> bool:
-        """Whether the token at `k` stands in expressions of values alone."""
+        """Whether the token at `k` occurs only in expressions of values."""
         token, after = self.tokens[k], self.tokens[k + 1].kind
         if token.kind == "number":
             return not token.text.isdigit()
@@ -334,7 +335,7 @@ class ConditionReader(Reader):
         return asked(arguments, lambda *at: Related(relation, at))
 
     def _combination(self) -> Deep[Affine | Predicate]:
-        """A sum of products, or, if it is one parenthesis only, whatever is in there."""
+        """A sum of products; if it is just one parenthesis, its content, which may be a predicate."""
         start = self.token.start
         terms: list[tuple[Affine, int]] = []
         sign = 1
@@ -418,7 +419,7 @@ class ConditionReader(Reader):
         )
 
     def _value_hint(self, token: Token, named: Var) -> str | None:
-        """What was probably meant by a value where an index is wanted."""
+        """A hint at what was probably meant by a value where an index is wanted."""
         position = self.tokens.index(token)
         opened: list[int] = []
         for k, other in enumerate(self.tokens[:position]):

@@ -76,7 +76,7 @@ class DeclarationReader(ConditionReader):
         return Relation(name.text, tuple(sizes))
 
     def _declared_size(self) -> Deep[Affine]:
-        """A size in a parameter's type, where a new name is the name of a size."""
+        """A size in a parameter's type, where a new name becomes that of a size."""
         token, ahead = self.token, self.position
         if token.kind == "]":
             raise self.unexpected("a size", "an array's type says its size: [n]R")

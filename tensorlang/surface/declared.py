@@ -1,4 +1,4 @@
-"""A scalar function of a user's own held against what is said of it: its body, read off its source, and its values."""
+"""A user's scalar function compared with its declaration: its body, read from its source, and its values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class _Unread(Exception):
 
 
 def traced(source: str, arity: int) -> tuple[Expr | None, int]:
-    """The body of a scalar function as an expression of x0, x1, .., None if the language does not have all of its
-    operations, and how many these are."""
+    """The body of a scalar function as an expression of x0, x1, .., or None if the language lacks some of its
+    operations; and the number of operations."""
     import jax
 
     made = jax.make_jaxpr(executable(source, arity))(*[np.float32(0.5)] * arity)
@@ -49,7 +49,7 @@ def traced(source: str, arity: int) -> tuple[Expr | None, int]:
 
 
 def executable(source: str, arity: int) -> Callable[..., Any]:
-    """The JAX function that a template writes."""
+    """The JAX function for a template."""
     import jax
     import jax.numpy as jnp
 

@@ -201,7 +201,7 @@ def _function_name(body: Callable[..., Any], place: PythonLine | None) -> str:
 def _parameters(
     body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None, definition: Definition
 ) -> tuple[list[Parameter], list[Any]]:
-    """The parameters of the program, and what `body` is called with: for records, records of what stands for them."""
+    """The parameters of the program, and the arguments for `body`; a record of types becomes a record of arguments."""
     names = known_names_of(body)
     types = {**annotations_of(body, names, place), **types}
     types.pop("return", None)
@@ -237,7 +237,7 @@ def _parameters(
 
 
 def _parameter(name: str, kind: Any, place: PythonLine | None) -> Parameter:
-    """The parameter called `name`, of the type that an annotation says."""
+    """The parameter called `name`, with the type of its annotation."""
     if not valid_name(name) or name in functions.functions():
         raise ScopeError(f"a parameter can't be called {name}", place, "keywords and scalar functions are taken")
     if isinstance(kind, RelationType):
@@ -262,7 +262,7 @@ def _refuse_sizes_as_parameters(params: list[Parameter], place: PythonLine | Non
 
 
 def _surface(p: Parameter, binders: Binders) -> Surface:
-    """What stands for the parameter `p` in the Python function."""
+    """The object that represents the parameter `p` in the Python function."""
     match p:
         case Var():
             return Term(p, binders)
@@ -275,7 +275,7 @@ def _surface(p: Parameter, binders: Binders) -> Surface:
 
 
 def known_names_of(body: Callable[..., Any]) -> dict[str, Any]:
-    """What names stand for where `body` was written."""
+    """The values of names where `body` was written."""
     frame = user_frame()
     names = {} if frame is None else dict(frame.f_locals)
     code, cells = getattr(body, "__code__", None), getattr(body, "__closure__", None)
@@ -294,7 +294,7 @@ def annotations_of(body: Callable[..., Any], names: dict[str, Any], place: Pytho
 
 
 def _result(value: Any, place: PythonLine | None) -> tuple[Term, Results]:
-    """What the Python function returned, and how it reads."""
+    """The term that the Python function returned, and its form as Python values."""
     if value is None:
         raise TypeMismatch("the function returns nothing", place, "return the value of the program")
     if not isinstance(value, tuple) or len(value) < 2:

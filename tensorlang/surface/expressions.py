@@ -1,8 +1,8 @@
 """Expressions in text, by recursive descent; `tensorlang.surface.syntax` has the grammar.
 
-What binds how tightly, from loose to tight:
+Precedence, from loose to tight:
 
-    let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
+    let, gen, sum, max   extend as far right as they can, also as the last operand of an operator; likewise min, argmax
                          and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
     a * b, a / b         from the left, as are i // 2 and i % 2; `[p] * e` has the whole rest of the product as its e

@@ -1,4 +1,4 @@
-"""What Python, NumPy, JAX and PyTorch ask of a value of a program that is being written, and what they are told."""
+"""Answers to Python, NumPy, JAX and PyTorch when they use a value of a program that is being written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ELEMENTWISE: dict[str, str] = {
     "minimum": "min",
     "fmin": "min",
 }
-"""The scalar functions that NumPy has too."""
+"""The scalar functions that NumPy has as well."""
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -63,12 +63,12 @@ _makers: dict[str, Callable[..., Any]] = {}
 
 
 def terms_are_made_by(apply: Callable[..., Any], where: Callable[..., Any]) -> None:
-    """Say what applies a scalar function of a name to values of a program, and what chooses between two of them."""
+    """Set the functions that apply a named scalar function to values of a program, and choose between two of them."""
     _makers.update(apply=apply, where=where)
 
 
 def applied(value: Any, ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """What an elementwise function of NumPy gives for `inputs`, of which `value` is one. Raises `TypeMismatch`."""
+    """The result of an elementwise NumPy function for `inputs`, of which `value` is one. Raises `TypeMismatch`."""
     name = ufunc.__name__
     if method != "__call__" or options:
         refused(value, f"np.{name}.{method}" if method != "__call__" else f"np.{name}", "sum" if method else name)
@@ -84,7 +84,7 @@ def applied(value: Any, ufunc: Any, method: str, inputs: Sequence[Any], options:
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """What np.where of values of a program gives."""
+    """The result of np.where for values of a program."""
     return _makers["where"](condition, a, b)
 
 
@@ -94,7 +94,7 @@ def refused(value: Any, function: str, name: str) -> NoReturn:
 
 
 def mend(name: str) -> str:
-    """What is written instead of a word of another library."""
+    """The replacement for a word of another library."""
     if name in WORDS:
         return WORDS[name].python
     if name in functions():
@@ -106,13 +106,13 @@ def mend(name: str) -> str:
 
 
 def captured(axes: int) -> str:
-    """What to do with data that stand in the text of a program."""
+    """A hint for data that a program being written captures."""
     sizes = ", ".join("nmkl"[:axes]) if 0 < axes <= 4 else "n"
     return f"data are given when the program is called: make it a parameter, data: tl.R[{sizes}]"
 
 
 def translated(error: Exception, filename: str) -> TypeMismatch | None:
-    """The error to raise for one of Python's or a library's about a value of a program; None for any other.
+    """The error to raise in place of an error by Python or a library about a value of a program; else None.
 
     It is placed at the innermost line of the file called `filename`.
     """

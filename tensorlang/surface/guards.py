@@ -1,10 +1,10 @@
-"""Conditions on values within predicates: what they are called there, and where they matter.
+"""Conditions on values within predicates: their names there, and where they matter.
 
     [i > 0 and x[i - 1] > 0] * e     ->  let c = [i > 0] * (0 < x[i - 1]) in [i > 0 and c = 1] * e
     max i:n where x[i] > 0. e        ->  let c = gen i:n. 0 < x[i] in max i:n where c[i] = 1. e
 
-What stands beside a condition hides it where the whole is decided without it, so a condition may read what is only
-there if the others hold. The lets are `share`'s: a condition that is asked twice is evaluated once.
+A condition is hidden where the others beside it decide the whole predicate without it, so it may read elements that
+only exist if those hold. `share` makes the lets: a condition that occurs twice is evaluated once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tensorlang.surface.quotients import negated
 from tensorlang.surface.scope import current, refuse, remember
 
 Test = Callable[[Expr], IndexArray]
-"""The array of the conditions that an expression asks, which a let is to define."""
+"""A function that returns the index array for a condition, to be defined by a let."""
 
 
 def named(e: Expr) -> IndexArray:
-    """The array of the conditions, or of what is chosen, that `e` asks; of conditions the same whenever it is asked."""
+    """The index array for the condition `e`, the same one for each occurrence of it."""
     definition = current.get()
     if definition is None:
         refuse("a condition on values is asked while a program is written", "define the program with tl.function")
@@ -50,12 +50,12 @@ def named(e: Expr) -> IndexArray:
 
 
 def holds(e: Expr) -> Predicate:
-    """That the condition `e` on values holds."""
+    """The predicate that the condition `e` on values holds."""
     return holds_at(named(e))
 
 
 def compared(operator: str, left: Expr, right: Expr) -> tuple[Compared, bool]:
-    """What `Compared` asks for left operator right, and whether the answer is to be yes."""
+    """The `Compared` for left operator right, and whether it must hold or fail."""
     match operator:
         case ">" | ">=":
             return Compared(operator.replace(">", "<"), right, left), True
@@ -71,7 +71,7 @@ def is_condition(array: IndexArray) -> bool:
 
 
 def guard(p: Predicate, array: IndexArray, sayable: Callable[[Predicate], bool]) -> Predicate:
-    """Where the value of `p` may depend on elements of `array`, as far as `sayable` parts of `p` tell."""
+    """Where the value of `p` may depend on elements of `array`, in terms of the `sayable` parts of `p`."""
     if not isinstance(p, And | Or) or not any(lookup.array is array for lookup in lookups(p)):
         return TRUE
     found = []
@@ -84,7 +84,8 @@ def guard(p: Predicate, array: IndexArray, sayable: Callable[[Predicate], bool])
 
 
 def opposite(p: Predicate, holds: Callable[[Expr], Predicate]) -> Predicate:
-    """not p. Where no predicate says that, since a relation does not hold or nothing exists, `holds` names a test."""
+    """not p. Parts without a negation, relations and `exists`, become conditions on values, for which `holds` is
+    called."""
     match p:
         case And(parts):
             return disjunction([opposite(part, holds) for part in parts])
@@ -98,7 +99,7 @@ def opposite(p: Predicate, holds: Callable[[Expr], Predicate]) -> Predicate:
 def lifted(
     binders: Sequence[tuple[Index, Affine]], p: Predicate, inside: Mapping[IndexArray, Expr], test: Test
 ) -> Predicate:
-    """`p` with arrays over `binders` for the conditions `inside` of them, so that these are defined outside."""
+    """`p`, with the conditions `inside` the binders replaced by arrays over `binders`, which are defined outside."""
     places = tuple(atom_affine(index) for index, _ in binders)
     moved: dict[Atom, Affine] = {}
     for array in dict.fromkeys(lookup.array for lookup in lookups(p)):

@@ -1,4 +1,4 @@
-"""Calling a function on terms of another: its body is put in place, its sizes and parameters as given."""
+"""Calling a function on terms of another: its body is inlined, with the given sizes and parameters."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def applied(routine: Routine, arguments: Sequence[Term]) -> Term:
     except TypeMismatch as error:
         raise error.at(here()) from None
     definition = current.get()
-    if definition is not None:  # it is called once for what it depends on, wherever it is written
+    if definition is not None:  # one call for each value of the binders that it depends on, wherever it is written
         own = set(free_names(e))
         depth = max((k + 1 for k, x in enumerate(definition.opened) if x in own), default=0)
         definition.made_under[e] = definition.opened[:depth]
@@ -91,7 +91,7 @@ def applied(routine: Routine, arguments: Sequence[Term]) -> Term:
 
 
 def _places(value: Surface) -> tuple[Affine, ...]:
-    """The index expressions that are given."""
+    """The index expressions in a given value."""
     match value:
         case Idx():
             return (value.affine,)
@@ -102,7 +102,7 @@ def _places(value: Surface) -> tuple[Affine, ...]:
 
 
 def _moved(given: dict[Parameter, Any], new: Iterator[Affine]) -> dict[Parameter, Any]:
-    """What is `given`, with `new` index expressions."""
+    """`given`, with `new` index expressions."""
     moved = dict(given)
     for p, value in given.items():
         if isinstance(value, Idx):
@@ -113,7 +113,7 @@ def _moved(given: dict[Parameter, Any], new: Iterator[Affine]) -> dict[Parameter
 
 
 def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) -> Expr:
-    """The body of `f` in terms of what is given for its parameters and sizes."""
+    """The body of `f`, with the values `given` for its parameters and `sizes` for its sizes."""
     equations = [_Equation(f"the size {name} of {f.name}", atom_affine(Size(name)), a) for name, a in sizes.items()]
     inlining = Inlining()
     lets: list[tuple[Var, Expr]] = []
@@ -141,7 +141,7 @@ def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) 
 
 
 def opened(f: Function) -> Function:
-    """`f` with the bodies of routines that are programs in the places of their calls."""
+    """`f` with calls of routines that are programs replaced by their bodies."""
     if not f.census.has(Apply):
         return f
     body = run(opened_expr(f.body, {}))
@@ -149,7 +149,7 @@ def opened(f: Function) -> Function:
 
 
 def opened_expr(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` with the bodies of routines that are programs in the places of their calls."""
+    """`e` with calls of routines that are programs replaced by their bodies."""
     if e not in memo:
         parts = []
         for part in children(e):
@@ -164,7 +164,7 @@ def opened_expr(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
 
 
 def _index_argument(what: str, p: IndexArray, value: Any, inlining: Inlining) -> list[_Equation]:
-    """Let `value` stand for the index array `p`: another one, a part of one, or for one without axes an index."""
+    """Substitute `value` for the index array `p`: another one, a part of one, or an index if `p` has no axes."""
     wrong = TypeMismatch(f"{what} must have type {type_of(p)}, found {described(value)}", here())
     if not isinstance(value, Indices | Idx):
         raise wrong
@@ -180,7 +180,7 @@ def _index_argument(what: str, p: IndexArray, value: Any, inlining: Inlining) ->
         return [_Equation(what, declared, actual) for declared, actual in pairs]
     if sizes or p.sizes:
         raise wrong
-    return []  # any index will do where its range is not asked for: the bounds check sees what becomes of it
+    return []  # any index will do: the bounds check examines its uses
 
 
 def _belongs_to_a_program(value: object) -> bool:
@@ -214,7 +214,7 @@ def _matched(
 
 
 def _is_trivial(e: Expr) -> bool:
-    """Whether to write `e` in several places is no worse than a name for it."""
+    """Whether writing `e` in several places is no worse than naming it."""
     while isinstance(e, Access | Proj):
         e = e.body
     return isinstance(e, Var | Const)
@@ -257,7 +257,7 @@ def _equations(what: str, declared: Type, actual: Type) -> list[_Equation]:
 
 
 def _solved(f: Function, equations: list[_Equation]) -> dict[Atom, Affine]:
-    """What each size of `f` is, by Gaussian elimination over the integers."""
+    """The value of each size of `f`, by Gaussian elimination over the integers."""
     # the sizes of caller and callee may have the same names: the callee's become unknowns of their own
     unknowns = {s: Index(s.name) for s in f.sizes}
     renamed: dict[Atom, Affine] = {s: atom_affine(i) for s, i in unknowns.items()}
@@ -302,7 +302,7 @@ def _quotient(f: Function, i: Index, a: Affine, divisor: int) -> Affine:
 
 @dataclass
 class Inlining:
-    """A copy of an expression with sizes, variables and relations replaced, and its binders its own."""
+    """A copy of an expression with sizes, variables and relations replaced, and fresh binders."""
 
     atoms: dict[Atom, Affine] = field(default_factory=dict)
     vars: dict[Var, Expr] = field(default_factory=dict)
@@ -357,7 +357,7 @@ class Inlining:
                 return with_children(e, parts)
 
     def _bound(self, x: Var | IndexArray, kind: Type) -> Var | IndexArray:
-        """What a let binds in the place of `x`."""
+        """The variable or index array that replaces `x`, which a let binds."""
         if x not in self.lets:
             if isinstance(x, IndexArray):
                 sizes, element = shape(kind)

@@ -1,4 +1,4 @@
-"""Functions of numbers of Python's modules by what the language calls them, and functions that are read from source."""
+"""The language's names for scalar functions of Python modules; and functions that are read from their source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULES = ("math", "numpy", "jax", "jaxlib", "builtins")
 
 
 class FromSource:
-    """A function of numbers whose source is read: its definition, and what it reads from outside."""
+    """A scalar function whose source is read: its definition, and the names that it reads from outside."""
 
     name: str
     body: Callable[..., Any]
@@ -24,7 +24,7 @@ class FromSource:
     tree: ast.FunctionDef
 
     def outside(self) -> dict[str, Any]:
-        """The names that it reads from outside, as they are now."""
+        """The names that it reads from outside, with their current values."""
         raise NotImplementedError
 
     def refuse(self, node: ast.AST, message: str, hint: str) -> NoReturn:
@@ -38,7 +38,7 @@ def home(f: Any) -> str:
 
 
 def known_name(f: Any) -> str | None:
-    """What the language calls a function of math, numpy, jax.numpy or its own; None for any other."""
+    """The language's name for a function of math, numpy, jax.numpy or its own; None for any other function."""
     name = getattr(f, "__name__", None)
     known = home(f) in (*_MODULES, "tensorlang") and isinstance(name, str)
     found = _KNOWN.get(str(name), str(name)) if known else None

@@ -9,8 +9,8 @@ from tensorlang.errors import LimitError, ParseError, Span
 from tensorlang.language.functions import KEYWORDS
 
 RESERVED = KEYWORDS - {"max", "min"}
-"""Words that are no names. `max` and `min` are ordinary scalar functions when they are applied to arguments; they, and
-`argmax` and `argmin`, which may be names, are reductions before a binder."""
+"""Words that can't be names. `max` and `min` are scalar functions when applied to arguments. Before a binder they are
+reductions, and so are `argmax` and `argmin`, which may be names elsewhere."""
 
 INTEGER_DIGITS = 18
 """The most digits of an integer in an index, a size or a predicate."""
@@ -109,7 +109,7 @@ def tokens(text: str, source: str) -> list[Token]:
 
 
 def hint_for(text: str, token: Token) -> str | None:
-    """What was probably meant where `token` is out of place: a spelling of another language."""
+    """A hint if `token` is out of place: what was probably meant, if it is a spelling of another language."""
     return _MEANT.get(text[token.start : token.start + 2]) or _MEANT.get(text[max(0, token.start - 1) : token.end])
 
 

@@ -51,7 +51,7 @@ def looked_up(whole: IndexArray, at: tuple[Affine, ...], *parts: Surface) -> Idx
 
 
 def chosen(e: Expr, *parts: Surface) -> Idx | Indices:
-    """The indices that `e`, made of `parts`, chooses, as an index array of their own."""
+    """The indices that `e`, made of `parts`, chooses, as a new index array."""
     definition = current.get()
     if definition is None:
         refuse("an index is chosen while a program is written", "define the program with tl.function")
@@ -64,7 +64,7 @@ def chosen(e: Expr, *parts: Surface) -> Idx | Indices:
 
 
 def choice(value: object) -> Expr | None:
-    """The expression of which `value` is all that it chooses; None if it is anything else."""
+    """The expression whose choices `value` is as a whole; None if it is anything else."""
     definition = current.get()
     match value:
         case Indices(array=whole, at=()) | Idx(affine=Affine(((Lookup(whole, ()), 1),), 0)):

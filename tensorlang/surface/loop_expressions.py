@@ -1,4 +1,4 @@
-"""Expressions of Python functions of numbers, read as operations: the part of the reader that makes no control flow."""
+"""Expressions of Python functions of numbers, read as operations: the part of the reader without control flow."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tensorlang.surface.terms import Idx, Term, as_term
 
 MOST_STATEMENTS = 20_000
 OVER = "$over"
-"""The name of whether a loop has passed its bound."""
+"""The name of the flag that a loop has passed its bound."""
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 Env = dict[str, Any]
-"""What names stand for: names of the code, constants, tuples of these, objects of Python's."""
+"""The values of names: names of the code, constants, tuples of these, and Python objects."""
 
 
 class Missing:
-    """What a name stands for that some path to here has given no value."""
+    """The value of a name to which some path to here has assigned nothing."""
 
 
 MISSING = Missing()
@@ -63,8 +63,8 @@ class Expressions:
         out: list[Stmt],
         left: tuple[bool, bool],
     ) -> None:
-        """Make `env` what it is after a branch on `p` with the sides `then` and `otherwise`, whose names are `one` and
-        `other`; `left` says which of them are never left by their ends."""
+        """Update `env` after a branch on `p` with the sides `then` and `otherwise`, whose names are `one` and `other`;
+        `left` says which of the sides control never leaves by the end."""
         raise NotImplementedError
 
     def new_parameter(self, name: str, whole: bool) -> str:
@@ -101,7 +101,7 @@ class Expressions:
         return made
 
     def number(self, v: Any, out: list[Stmt]) -> Any:
-        """A number, 1 and 0 for what is true and false."""
+        """`v` as a number, 1 for true and 0 for false."""
         if isinstance(v, bool):
             return int(v)
         if isinstance(v, str) and self.kinds[v] is bool:
@@ -109,13 +109,13 @@ class Expressions:
         return v
 
     def truth(self, v: Any, out: list[Stmt]) -> Any:
-        """Whether a value is true, as Python has it: a number if it is not 0."""
+        """The truth of a value as in Python: a number is true if it is not 0."""
         if isinstance(v, str) and self.kinds[v] is not bool:
             return self.op("!=", (v, 0), out)
         return v if isinstance(v, str) else bool(v)
 
     def value(self, e: ast.expr, env: Env, out: list[Stmt]) -> Any:
-        """The value of an expression: a name, a constant, a tuple of them, or an object of Python's."""
+        """The value of an expression: a name, a constant, a tuple of these, or a Python object."""
         self.count()
         match e:
             case ast.Constant(value=bool() | int() | float() as v):
@@ -190,7 +190,7 @@ class Expressions:
         return found
 
     def binary(self, op: ast.operator, a: Any, b: Any, at: ast.AST, out: list[Stmt]) -> Any:
-        """a op b, for an operator of Python's."""
+        """a op b, for a Python operator."""
         if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
             return (*a, *b)
         a, b = self.number(a, out), self.number(b, out)
@@ -261,7 +261,7 @@ class Expressions:
         )
 
     def count(self) -> None:
-        """One step more. Raises `LimitError` if these get too many."""
+        """Count a step. Raises `LimitError` if there are too many."""
         self.size += 1
         if self.size > MOST_STATEMENTS:
             name = self.function.name

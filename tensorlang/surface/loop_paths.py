@@ -1,4 +1,4 @@
-"""By which ways control leaves a place in a Python function, and what names stand for where paths meet.
+"""The ways by which control leaves a place in a Python function, and the values of names where paths meet.
 
 A `return`, `break` or `continue` sets a flag. A name that two paths give different values is a phi after them.
 """
@@ -38,14 +38,14 @@ def assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 
 def told(env: Env) -> None:
-    """Where control has left by one way alone, it has left by that."""
+    """Set the only open flag, where control is known to have left."""
     open_ = [flag for flag in FLAGS if env.get(flag, False) is not False]
     if len(open_) == 1:
         env[open_[0]] = True
 
 
 class Paths(Expressions):
-    """Expressions, and what becomes of their names where paths meet."""
+    """Expressions, and the joining of their names where paths meet."""
 
     def gone(self, env: Env) -> Any:
         """Whether control has left this place: True, False, or the flags that decide it."""
@@ -66,7 +66,7 @@ class Paths(Expressions):
         out: list[Stmt],
         left: tuple[bool, bool],
     ) -> None:
-        """Phis for the names that the sides give different values."""
+        """Make phis for the names to which the sides give different values."""
         outs: list[str] = []
         thens: list[Value] = []
         otherwises: list[Value] = []
@@ -84,7 +84,7 @@ class Paths(Expressions):
                 return tuple(phi(name, x, y) for x, y in zip(a, b, strict=True))
             if isinstance(a, Missing) and isinstance(b, Missing):
                 return MISSING
-            # a side that has left gives what nobody reads
+            # nobody reads the values of a side that has left
             if isinstance(a, Missing) or isinstance(b, Missing):
                 gone = left[0] if isinstance(a, Missing) else left[1]
                 known = b if isinstance(a, Missing) else a

@@ -26,8 +26,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def as_terms(found: Read, mode: str) -> Any:
-    """What `found` gives for its arguments: written out where it has no loops, unless a mode is
-    asked for, else calls of scalar functions."""
+    """The results of `found` for its arguments: written out if it has no loops and no mode is asked for, else calls of
+    scalar functions."""
     code, arguments = found.code, found.arguments
     if has_loops(code.body) or mode != "auto":
         made = [built(scalar_function, code, mode, k) for k in range(len(code.results))]
@@ -43,7 +43,7 @@ def _write(block: Sequence[Stmt], env: dict[str, Any]) -> None:
     """The statements of a block without loops, on terms."""
 
     def get(v: Value) -> Any:
-        if isinstance(v, float) and not math.isfinite(v):  # which no constant of the language is
+        if isinstance(v, float) and not math.isfinite(v):  # no constant of the language is one of these
             return apply("log", as_term(-1)) if math.isnan(v) else math.copysign(1, -v) * apply("log", as_term(0))
         return env[v] if isinstance(v, str) else v
 

@@ -1,9 +1,9 @@
-"""Python functions with loops that data decide, read as the SSA form of `tensorlang.scalars`.
+"""Python functions with data-dependent loops, read as the SSA form of `tensorlang.scalars`.
 
-A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end.
-What a side of a branch or the body of a loop assigns is a phi or a carried value; a call of itself in tail position a
-loop. Numbers of the caller are constants of the form, values of a program its parameters,
-those it closes over too.
+A `return`, `break` or `continue` sets a flag, and the following statements run where it is not set; so a function has
+one end. Names assigned in a side of a branch or the body of a loop become phis or carried values; a call of itself in
+tail position becomes a loop. Numbers of the caller become constants of the form, and values of a program its
+parameters, including those that the function closes over.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Read:
 
 
 def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> Read:
-    """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of what is refused."""
+    """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of a refused construct."""
     return _Reader(function, bound).read(arguments)
 
 
@@ -92,7 +92,7 @@ class _Reader(Paths):
         return own["$result"]
 
     def block(self, statements: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> None:
-        """Read statements up to one that leaves; `env` is changed."""
+        """Read statements up to one by which control leaves; `env` is changed."""
         for k, s in enumerate(statements):
             self.count()
             match s:
@@ -154,7 +154,7 @@ class _Reader(Paths):
         return True
 
     def _rest(self, rest: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> None:
-        """The statements of `rest` where control has not left."""
+        """Read the statements of `rest`, to be run where control has not left."""
         flags = self.gone(env)
         gone = functools.reduce(lambda a, b: self.op("or", (a, b), out), flags)
         one, other = dict(env), dict(env)
@@ -173,7 +173,7 @@ class _Reader(Paths):
         env: Env,
         out: list[Stmt],
     ) -> bool:
-        """An `if` on a value, and whether `rest` has been read along with it."""
+        """Read an `if` on a value; return whether `rest` has been read along with it."""
         one, other = dict(env), dict(env)
         then: list[Stmt] = []
         otherwise: list[Stmt] = []
@@ -254,7 +254,7 @@ class _Reader(Paths):
         out: list[Stmt],
         trips: int | None = None,
     ) -> None:
-        """A loop over a range that data decide, or that is long."""
+        """Read a loop over a range that is data-dependent or long."""
         low, high, step = (0, parts[0], 1) if len(parts) == 1 else (*parts, 1) if len(parts) == 2 else parts
         if isinstance(step, str) or not step:
             self.function.refuse(at, "the step of a range is a number other than 0", "range(0, n, 2)")
@@ -346,8 +346,8 @@ class _Reader(Paths):
         kinds: dict[str, type],
         trips: int | None,
     ) -> tuple[While, Env, bool] | None:
-        """The loop, what its names are afterwards, and whether a `break` can be reached; None if a carried value is of
-        another type than it started with, which `kinds` says then."""
+        """The loop, the values of names after it, and whether a `break` can be reached; None if the type of a carried
+        value changes, which is then noted in `kinds`."""
         flat: list[tuple[str, int | None]] = []
         for name in dict.fromkeys(names):
             v = env.get(name, MISSING)
@@ -411,7 +411,7 @@ class _Reader(Paths):
                 if kind is bool:
                     v = self.number(v, made_body)
             nexts.append(v)
-        # what a loop does not change is not carried
+        # names that a loop does not change are not carried
         keep = [j for j, v in enumerate(nexts) if v != carried[j] and not _same(v, inits[j])]
         outs = [self.fresh.new(carried[j]) for j in keep]
         for j, name_out in zip(keep, outs, strict=True):

@@ -1,6 +1,6 @@
-"""What was probably meant where a text is no program: spellings of other languages, and habits from them.
+"""Hints at what was probably meant by invalid text: spellings of other languages, and habits from them.
 
-A mistake is recognised by what stands before and after the place of the error, which the patterns mark by `@@`.
+A mistake is recognised by the text before and after the place of the error, which the patterns mark by `@@`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _COMPILED = tuple((re.compile(pattern, re.DOTALL), mend) for pattern, mend in _M
 
 
 def hint_at(text: str, tokens: Sequence[Token], position: int, unknown: bool = False) -> str | None:
-    """What would mend `text` where the token at `position` is out of place, or the name of nothing that is known."""
+    """A mend of `text` where the token at `position` is out of place, or an unknown name; None if there is none."""
     token = tokens[position]
     opened = unclosed(text, tokens, position)
     if opened is not None and token.kind in ("end", ")", "]"):
@@ -160,7 +160,7 @@ def hint_at(text: str, tokens: Sequence[Token], position: int, unknown: bool = F
 
 
 def unclosed(text: str, tokens: Sequence[Token], position: int) -> str | None:
-    """Where the bracket opens that should be closed before the token at `position`; or that there is none."""
+    """A hint at the bracket that should be closed before the token at `position`, or that there is none."""
     stack: list[Token] = []
     for token in tokens[:position]:
         if token.kind in ("(", "["):
@@ -179,7 +179,7 @@ def unclosed(text: str, tokens: Sequence[Token], position: int) -> str | None:
 
 
 def in_access(tokens: Sequence[Token], position: int) -> bool:
-    """Whether the token at `position` stands in the brackets of an access, not in those of a condition."""
+    """Whether the token at `position` is in the brackets of an access, not in those of a condition."""
     depth = 0
     for k in range(position - 1, 0, -1):
         depth += {"]": 1, "[": -1}.get(tokens[k].kind, 0)
@@ -193,13 +193,13 @@ def _word(word: str) -> str | None:
 
 
 def letters(count: int, taken: Container[str]) -> list[str]:
-    """Names for that many indices."""
+    """Names for `count` indices."""
     free = [name for name in "ijklpqrs" if name not in taken]
     return (free + [f"i{k}" for k in range(count)])[:count]
 
 
 def elementwise(form: str, parts: Sequence[tuple[str, tuple[Affine, ...]]], taken: Container[str]) -> str:
-    """`form`, an expression of values of these shapes, written for the elements: gen i:n. x[i] + y[i]."""
+    """`form`, an expression of values of these shapes, written elementwise: gen i:n. x[i] + y[i]."""
     sizes = max((shape for _, shape in parts), key=len)
     indices = letters(len(sizes), taken)
     names = []

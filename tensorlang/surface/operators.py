@@ -1,9 +1,9 @@
 """Derivatives inside of programs: `grad x. e`, `jacobian x. e`, `hessian x. e`, `derivative x = dx. e` and
 `adjoint x with c. e`.
 
-`e` with all that is free in it as parameters is a program, whose derivative is derived like that of any other and then
-put in place of the operator. Differentials and cotangents are bound anew each time, so that those of nested operators
-can't be taken for one another. They are the operators of dF~ (`grad`, `jacob`, `hessian`, `deriv`), by our names.
+`e`, with its free names as parameters, is a program. Its derivative is derived like any other, and then replaces the
+operator. Differentials and cotangents are bound anew each time, so that those of nested operators can't be confused.
+These are the operators of dF~ (`grad`, `jacob`, `hessian`, `deriv`), under our names.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tensorlang.surface.scope import Surface
 from tensorlang.surface.terms import Idx, Rel, Term
 
 OPERATORS = ("grad", "jacobian", "hessian", "derivative", "adjoint")
-"""Functions of a program, and of the names of parameters, that give its derivative by these."""
+"""Functions of a program and names of its parameters that return its derivative with respect to these."""
 
 _DERIVATIVES = "tensorlang.pipeline"
-"""Where they are: above, and imported when the first is met."""
+"""Their module, which is higher up, and imported when the first operator is met."""
 
 OF_NUMBERS = ("grad", "hessian")
-"""Those of expressions whose value is a number."""
+"""The operators for expressions whose value is a number."""
 
 
 def derived_in_place(word: str, e: Expr, wrt: Sequence[Var], seeds: Sequence[Expr]) -> Expr:
-    """The value of the operator `word` of `e` by the variables `wrt`; `seeds` are differentials, or the cotangent.
+    """The operator `word` applied to `e`, for the variables `wrt`; `seeds` are differentials, or the cotangent.
 
     Raises `TypeMismatch` and `SizeMismatch` for seeds of another type.
     """
@@ -52,7 +52,7 @@ def derived_in_place(word: str, e: Expr, wrt: Sequence[Var], seeds: Sequence[Exp
 
 @dataclass
 class _Closed:
-    """What is free in an expression as parameters, each with what it stands for, and sizes for its free indices."""
+    """An expression with parameters for its free names, each with its value, and sizes for its free indices."""
 
     given: dict[Parameter, Surface] = field(default_factory=dict)
     sizes: dict[Size, Affine] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class _Closed:
 
 
 def _pairs_of_arrays(e: Expr) -> Expr:
-    """`e`, whose arrays of pairs have become pairs of arrays."""
+    """`e`, with arrays of pairs turned into pairs of arrays."""
     sizes, element = shape(e.type)
     if not isinstance(element, Pair):
         return e

@@ -2,8 +2,8 @@
 
     conv2d(x, k, stride=2, padding=1)
 
-Each choice of options is a program of its own, whose text is written when it is first asked for. A stride may leave
-over what is too short for another step: as many elements as the lengths of the arguments tell.
+Each choice of options is a program of its own, whose text is written when it is first needed. A stride may leave over
+elements that are too few for another step; their number follows from the lengths of the arguments.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Read = Callable[[str, str], Function]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Adjustable(Function):
-    """A program that takes `options` by name, beside its parameters and sizes; as it is, it has the usual ones.
+    """A program that takes `options` by name, besides its parameters and sizes; by itself it has the default options.
 
-    `least` says below which number each of them makes no sense; `read` makes a program of a text.
+    `least` has the least meaningful value of each option; `read` makes a program of a text.
     """
 
     read: Read | None = None
@@ -38,7 +38,7 @@ class Adjustable(Function):
     least: Options = field(default_factory=dict)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The value at these arguments, of the program with the options among them. Raises `ArgumentError`."""
+        """The value, at these arguments, of the program with the options among them. Raises `ArgumentError`."""
         options = {name: kwargs.pop(name) for name in self.options if name in kwargs}
         given = {p.name: value for p, value in zip(self.params, args, strict=False)}
         given.update((p.name, kwargs[p.name]) for p in self.params if p.name in kwargs)
@@ -47,8 +47,8 @@ class Adjustable(Function):
     def at(self, given: Mapping[str, Axes], options: Mapping[str, Any]) -> Function:
         """The program with these options for arguments of these axes.
 
-        Raises `ArgumentError` for an option that is no whole number, `SizeMismatch` where the sizes do not tell what a
-        stride leaves over.
+        Raises `ArgumentError` for an option that is no whole number, `SizeMismatch` if the sizes do not determine what
+        a stride leaves over.
         """
         chosen = {**self.options, **self._checked(options)}
         if any(p.name not in given for p in self.params):
@@ -62,7 +62,7 @@ class Adjustable(Function):
         return _made(self.name, tuple(chosen.items()), (*left, 0, 0)[:2], self.read)
 
     def with_options(self, **options: int) -> Function:
-        """The program with these options, whose strides leave nothing over. Raises what `at` raises."""
+        """The program with these options, for strides that leave nothing over. Raises what `at` raises."""
         return self.at({}, options)
 
     def _checked(self, options: Mapping[str, Any]) -> dict[str, int]:
@@ -82,13 +82,13 @@ def axes(value: Any) -> Axes:
         return shape(value.expr.type)[0]
     try:
         dims = value.shape if hasattr(value, "shape") else np.shape(value)
-    except ValueError:  # no array, which is said where it is used
+    except ValueError:  # no array, which raises an error where it is used
         return ()
     return tuple(constant(int(n)) for n in dims)
 
 
 def adjustable(read: Read) -> dict[str, Function]:
-    """The programs with options, by name, with the usual ones; `read` makes a program of a text."""
+    """The programs that take options, by name, with their defaults; `read` makes a program of a text."""
     made = {}
     for name, family in _FAMILIES.items():
         f = _made(name, tuple(family.options.items()), (0, 0), read)
@@ -113,8 +113,8 @@ class _Chosen:
 
 @dataclass(frozen=True)
 class _Family:
-    """`text` writes a program with these options, in which some elements are left over; `lengths` are those of the
-    axes without their first step, with their strides."""
+    """A family of programs: `text` writes the one for given options and numbers of elements left over; `lengths`
+    returns the lengths of the axes beyond the first step, with their strides."""
 
     options: Options
     text: Callable[[_Chosen, tuple[int, ...]], str]
@@ -129,7 +129,7 @@ def _made(name: str, options: tuple[tuple[str, int], ...], left: tuple[int, ...]
 
 
 def _length(out: str, stride: int, reach: str, padding: int, left: int) -> str:
-    """As many elements as `out` steps of a window of the length `reach` need."""
+    """The number of elements that `out` steps of a window of length `reach` need, plus those `left` over."""
     return f"{stride}*{out} + {reach} + {left - stride - 2 * padding}"
 
 
@@ -207,7 +207,7 @@ def _causal(o: _Chosen, _: tuple[int, ...]) -> str:
 
 
 def _of_kernel(kernel: str, first: int) -> Callable[[_Chosen, Mapping[str, Axes]], list[tuple[Affine, int]]]:
-    """The lengths of the axes of x from `first` on, and of the last axes of the kernel."""
+    """A function that computes `lengths`, for the axes of x from `first` on and the last axes of the kernel."""
 
     def lengths(o: _Chosen, given: Mapping[str, Axes]) -> list[tuple[Affine, int]]:
         image = given["x"][first:]
@@ -233,4 +233,4 @@ _FAMILIES: dict[str, _Family] = {
     "avg_pool": _Family(_POOL, _pooled("avg_pool", _average), _of_window),
     "causal_attention": _Family({"window": 0}, _causal, lambda o, given: []),
 }
-"""By name; a window of 0 is all, and a stride of 0 is the window's length."""
+"""The families, by name; a window of 0 is the whole axis, and a stride of 0 is the window's length."""

@@ -1,4 +1,4 @@
-"""What parameters are declared by in Python: sizes, and the types of values, indices and relations."""
+"""Declarations of parameters in Python: sizes, and the types of values, indices and relations."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def idx(size: Any) -> IndexType:
 
 
 def value_type_of(kind: Any, what: str) -> Type:
-    """The type of values that `kind` says. Raises `TypeMismatch` for anything else."""
+    """The type of values that `kind` denotes. Raises `TypeMismatch` for anything else."""
     if isinstance(kind, ValueType):
         return kind.type
     if isinstance(kind, tuple) and len(kind) >= 2:

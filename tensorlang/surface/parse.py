@@ -60,8 +60,8 @@ def parse(text: str, source: str = "<text>") -> Function:
 
 
 def reread(text: str) -> Function:
-    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
-    bounds from size 1 on alone. Raises what `parse` raises else."""
+    """The program defined by a text that was printed from one. Its accesses, which may be in bounds only from size 1
+    on, are not checked again. Otherwise raises what `parse` raises."""
     parser = _Parser(text, "<text>")
     return run(parser.definition(parser.expect("name", "the name of a definition")))
 
@@ -77,7 +77,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 
 
 def module_of(text: str, source: str) -> tuple[dict[str, Function], dict[str, ScalarText]]:
-    """The programs of a text, and those of them that are functions of numbers."""
+    """The programs of a text, and those among them that are functions of numbers."""
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"
@@ -132,11 +132,11 @@ class _Parser(ExpressionReader):
         self.looked_through: list[Var] = []
 
     def library(self) -> Mapping[str, Function]:
-        """The library, but in its own text."""
+        """The library, except in its own text."""
         return library() if self.source != "lib.tl" else {}
 
     def definition(self, name: Token) -> Deep[Function]:
-        """What follows a definition's name."""
+        """The definition of `name`, from after its name on."""
         if name.text in KEYWORDS:
             hint = f"another name, such as {name.text}0"
             raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name), hint)
@@ -172,7 +172,7 @@ class _Parser(ExpressionReader):
         return replace(made, further=tuple(size for size in declared if size not in made.sizes))
 
     def _at_definition(self) -> bool:
-        """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
+        """Whether the current token begins `name()` or `name(param: `, which can't continue an expression."""
         if self.at_scalar():
             return True
         ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]

@@ -1,4 +1,4 @@
-"""Expressions that were read from text, with their places, and what is said where they are of the wrong type."""
+"""Expressions that were read from text, with their places, and the errors for those of the wrong type."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Piece:
 
 
 class PieceReader(DeclarationReader):
-    """Says of expressions that were read what they must be, and what would mend them."""
+    """Checks of the types of expressions that were read, with hints."""
 
     def expression(self) -> Deep[Piece]:
         """An expression, or a comparison of two, which a `let` names."""

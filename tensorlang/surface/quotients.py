@@ -1,6 +1,6 @@
 """Quotients and remainders of index expressions by constants: i // 2, rounded down, and i % 2.
 
-The language has neither: what asks for a // c, be it an access, a relation or a comparison, is said of the one k with
+The language has neither: an access, relation or comparison with a // c is stated for the unique k with
 c*k <= a < c*k + c, so that neither costs anything.
 
     x[a // c]                ->  sum k:s. [c*k <= a < c*k + c] * x[k]
@@ -8,8 +8,8 @@ c*k <= a < c*k + c, so that neither costs anything.
     [a // c < b]             ->  [exists k:s. c*k <= a < c*k + c and k < b]
     not [exists k:s. c*k <= a < c*k + c and p]  ->  [(exists k:s. c*k <= a < c*k + c and not p) or a < 0 or c*s <= a]
 
-Until then a quotient is an index of its own in index expressions. The range s is the least that is known to hold all
-of its values.
+Until then a quotient is an index of its own in index expressions. The range s is the least one known to contain all of
+its values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Quotient(Index):
 
 
 def quotient(a: Affine, by: int) -> Affine:
-    """a // by, for a positive integer. Raises `LimitError` where nothing is known of the range of an index in `a`."""
+    """a // by, for a positive integer. Raises `LimitError` if the range of an index in `a` is unknown."""
     if all(k % by == 0 for _, k in a.terms):
         return _divided(a, by)
     return atom_affine(_quotient(a, by))
@@ -99,13 +99,13 @@ def _range(atom: Atom) -> tuple[Affine, Affine]:
 
 
 def _part(a: Affine, sign: int) -> Affine:
-    """The terms of `a` of that sign, and its constant if that is of it."""
+    """The terms of `a` with that sign, and its constant if it has that sign."""
     kept = [(atom_affine(atom), k) for atom, k in a.terms if k * sign > 0]
     return total(kept) + (a.constant if a.constant * sign > 0 else 0)
 
 
 def _rounded(a: Affine, by: int) -> Affine:
-    """a / by rounded down, if that is an index expression; else `a`, which is no more unless it is positive."""
+    """a / by rounded down, if that is an index expression; else `a` itself, a lower bound if `a` is not positive."""
     return _divided(a, by) if all(k % by == 0 for _, k in a.terms) else a
 
 
@@ -114,7 +114,7 @@ def _divided(a: Affine, by: int) -> Affine:
 
 
 def _quotients(affines: Iterable[Affine]) -> list[Quotient]:
-    """Those that occur, each after those that it is of."""
+    """The quotients that occur, each after those in its numerator."""
     found: dict[Quotient, None] = {}
     for a in affines:
         for index in a.indices:
@@ -125,13 +125,13 @@ def _quotients(affines: Iterable[Affine]) -> list[Quotient]:
 
 
 def remainders(affines: Iterable[Affine]) -> list[Affine]:
-    """Of what these index expressions have remainders."""
+    """The numerators of the remainders in these index expressions."""
     parts = tuple(affines)
     return [q.of for q in _quotients(parts) if any(a.coefficient(q) and a.coefficient(q) % q.by == 0 for a in parts)]
 
 
 def index_of(e: Expr) -> Affine | None:
-    """The index expression whose number `e` is, as far as its text tells."""
+    """The index expression that `e` is as a number, if its form shows one; else None."""
     match e:
         case Integer(a):
             return a
@@ -150,7 +150,7 @@ def index_of(e: Expr) -> Affine | None:
 
 
 def said(affines: Iterable[Affine], make: Callable[..., Expr]) -> Expr:
-    """make(affines), in which each quotient is summed over its one value."""
+    """make(affines), with quotients replaced by indices, each summed over its only value."""
     parts = tuple(affines)
     found = _quotients(parts)
     if not found:
@@ -161,7 +161,7 @@ def said(affines: Iterable[Affine], make: Callable[..., Expr]) -> Expr:
 
 
 def asked(affines: Iterable[Affine], make: Callable[..., Predicate]) -> Predicate:
-    """make(affines), in which each quotient exists."""
+    """make(affines), with quotients replaced by indices bound by `exists`."""
     parts = tuple(affines)
     found = _quotients(parts)
     if not found:
@@ -177,7 +177,8 @@ _Change = Callable[[Affine], Affine]
 
 
 def _by_value(found: list[Quotient]) -> tuple[list[tuple[Index, Predicate]], _Change]:
-    """Indices for the quotients, each with what says its value, and index expressions in terms of them."""
+    """Indices for the quotients, each with the predicate that determines its value, and a function that substitutes
+    them in index expressions."""
     values: dict[Atom, Affine] = {}
     bound: list[tuple[Index, Predicate]] = []
     for q in found:
@@ -194,7 +195,7 @@ def _is_value(a: Affine, by: int, k: Affine) -> Predicate:
 
 
 def _by_remainder(q: Quotient) -> tuple[list[tuple[Index, Predicate]], _Change]:
-    """The same with an index for the remainder of `q`, of which there are few."""
+    """The same with an index for the remainder of `q`, which has few values."""
     r, k = Index("r", size=constant(q.by), written=f"({q.name.replace('//', '%')})"), Index("q", size=q.range)
     multiple = (atom_affine(k) + q.least) * q.by
     p = exists([(k, q.range)], equal(q.of, multiple + atom_affine(r)))
@@ -203,7 +204,7 @@ def _by_remainder(q: Quotient) -> tuple[list[tuple[Index, Predicate]], _Change]:
 
 
 def _only_remainders(found: list[Quotient], parts: tuple[Affine, ...]) -> bool:
-    """Whether there is one quotient, and only a multiple of what it divides by times it is in `parts`."""
+    """Whether there is only one quotient, and `parts` have it only with multiples of its divisor as coefficients."""
     (q, *others) = found
     return not others and all(a.coefficient(q) % q.by == 0 and not _looks_up(a, q) for a in parts)
 
@@ -213,7 +214,7 @@ def _looks_up(a: Affine, index: Index) -> bool:
 
 
 def _each(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """`e`, with `change` made of every number in it."""
+    """`e`, with `change` applied to every number in it."""
     match e.type:
         case Array(size):
             i = Index("i", size=size)
@@ -225,7 +226,7 @@ def _each(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def negated(p: Predicate) -> Predicate | None:
-    """not p; None where no predicate says that: a relation does not hold, or what is no quotient does not exist."""
+    """not p; None if that is no predicate: for relations, and for an `exists` that does not come from a quotient."""
     match p:
         case And(parts) | Or(parts):
             found = [q for q in map(negated, parts) if q is not None]
@@ -239,7 +240,7 @@ def negated(p: Predicate) -> Predicate | None:
 
 
 def _another_value(p: Exists) -> Predicate | None:
-    """not p, where `p` says something of a quotient."""
+    """not p, if `p` is a predicate on a quotient; else None."""
     k, parts = atom_affine(p.index), conjuncts(p.body)
     for part in parts:
         by = -part.value.coefficient(p.index) if isinstance(part, NonNegative) else 0
@@ -256,7 +257,7 @@ def _another_value(p: Exists) -> Predicate | None:
 
 
 def _beyond(a: Affine, size: Affine) -> list[Predicate]:
-    """That `a` is less than 0 or at least `size`, as far as that can be."""
+    """The predicates that `a` is less than 0 and that it is at least `size`, without those that are impossible."""
     try:
         low, high = _bounds(a)
     except LimitError:

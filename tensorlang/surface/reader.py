@@ -1,4 +1,4 @@
-"""What every part of the parser reads with: the tokens, the names in scope, and errors with their place."""
+"""The common base of the parser's readers: the tokens, the names in scope, and errors with their place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorlang.surface.lex import INTEGER_DIGITS, RESERVED, Token, hint_for, to
 from tensorlang.surface.mistakes import hint_at
 
 Named = Var | Index | Size | Relation | IndexArray
-"""What a name can stand for."""
+"""An object to which a name can be bound."""
 
 _KINDS: dict[type, str] = {
     Var: "a variable",
@@ -26,16 +26,16 @@ REDUCTIONS = ("max", "min", "argmax", "argmin")
 """Words that are reductions before a binder, though they may be names elsewhere."""
 
 _UNBINDABLE = frozenset(functions()) | {"pow"}
-"""Names of scalar functions and of what is written like one. A value may be called real, since programs are."""
+"""Names of scalar functions, and of syntax that looks like one. `real` is not among them, as programs bind it."""
 
 
 def kind_of(named: Named) -> str:
-    """What `named` is, in words."""
+    """The kind of `named`, in words."""
     return _KINDS[type(named)]
 
 
 class Reader:
-    """A position in the tokens of a text, and what each name in scope there stands for."""
+    """A position in the tokens of a text, and the meanings of the names in scope there."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text = text
@@ -74,7 +74,7 @@ class Reader:
         return self.advance()
 
     def unexpected(self, expected: str, hint: str | None = None) -> ParseError:
-        """The error that says what was expected in the place of the current token."""
+        """The error that says what was expected in place of the current token."""
         hint = hint or hint_for(self.text, self.token) or hint_at(self.text, self.tokens, self.position)
         return ParseError(f"expected {expected}, found {self.token}", self.place(self.token), hint)
 
@@ -83,11 +83,11 @@ class Reader:
         return Span(self.text, start, self.last_end() if end is None else end, self.source)
 
     def place(self, token: Token) -> Span:
-        """Where `token` stands."""
+        """The place of `token`."""
         return Span(self.text, token.start, max(token.end, token.start + 1), self.source)
 
     def last_end(self) -> int:
-        """Where the last token that was read ends."""
+        """The end of the last token that was read."""
         return self.tokens[max(0, self.position - 1)].end
 
     def integer(self) -> int:
@@ -105,9 +105,9 @@ class Reader:
         return int(token.text)
 
     def bind(self, token: Token, named: Named) -> Named | None:
-        """Let the name `token` stand for `named`; `restore` with the result undoes it.
+        """Bind the name `token` to `named`; `restore` with the result undoes it.
 
-        Raises `ScopeError` if it stands for something of another kind, or is a scalar function's.
+        Raises `ScopeError` if it is bound to something of another kind, or is the name of a scalar function.
         """
         name = token.text
         if name in _UNBINDABLE or name in functions():
@@ -128,7 +128,7 @@ class Reader:
             self.scope[name] = outer
 
     def variable(self, token: Token) -> Var:
-        """The variable that the name `token` stands for. Raises the error that fits anything else."""
+        """The variable to which the name `token` is bound. Raises a suitable error for anything else."""
         named = self.scope.get(token.text)
         match named:
             case Var():
@@ -156,11 +156,11 @@ class Reader:
         raise TypeMismatch(message, self.place(token), hint)
 
     def meant(self, token: Token) -> str | None:
-        """What was probably meant by `token`, which was read before the current one."""
+        """A hint at what was probably meant by `token`, which was read before the current one."""
         return hint_at(self.text, self.tokens, self.tokens.index(token), unknown=True)
 
     def suggestion(self, name: str, *kinds: type) -> str | None:
-        """A hint that names what in scope is spelled nearly like `name`."""
+        """A hint with a name in scope that is spelled similarly to `name`."""
         known = [known for known, named in self.scope.items() if isinstance(named, kinds)]
         return did_you_mean(name, known)
 

@@ -1,10 +1,10 @@
-"""Parameters that come together: a NamedTuple, a dataclass or a dict of types is a parameter for each of its fields.
+"""Records of parameters: a NamedTuple, a dataclass or a dict of types stands for a parameter for each of its fields.
 
     class Params(NamedTuple):              f(p: Params, x: tl.R[n]) has the parameters w, b and x,
         w: tl.R[m, n]                      and is called with Params(w, b), x
         b: tl.R[m]
 
-Fields may be such records again. In the Python function p is a Params of terms.
+Fields may be such records again. In the Python function, p is a Params of terms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensorlang.errors import ScopeError, here
 def fields(kind: Any, names: Mapping[str, Any]) -> dict[str, Any] | None:
     """The types of the fields of a record, by name; None if `kind` is none.
 
-    `names` are known where annotations that are strings were written. Raises `ScopeError` for one that is not known.
+    `names` are those known where annotations that are strings were written. Raises `ScopeError` for an unknown one.
     """
     if isinstance(kind, dict) and all(isinstance(name, str) for name in kind):
         return dict(kind)
@@ -52,5 +52,5 @@ def _evaluated(annotation: Any, kind: type, names: Mapping[str, Any]) -> Any:
 
 
 def maker(kind: Any) -> Callable[..., Any]:
-    """What makes a record of the values of its fields, given by name."""
+    """A function that makes a record from the values of its fields, given by name."""
     return dict if isinstance(kind, dict) else kind

@@ -97,7 +97,7 @@ def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool, unti
 
 
 def _kept(states: list[Var], given: list[Term], until: Any, step: Term, several: bool) -> Term:
-    """What a step makes of the states if they are kept where `until` holds of them."""
+    """The states after a step that leaves them unchanged where `until` holds."""
     held = until(*given) if not several or _takes(until, len(given)) else until(tuple(given))
     p = as_cond(held, "what a recurrence goes on until")
     return term(built(kept_where, states, p.pred, (~p).pred, step.expr), p, step)
@@ -113,7 +113,7 @@ def _part(whole: Term, e: Expr, k: int, count: int, word: str) -> Term:
 
 
 def _names(word: str, step: Step, count: int) -> list[str]:
-    """What the index and the states are called."""
+    """The names of the index and the states."""
     if count > 1 and callable(step) and not isinstance(step, Surface) and not _takes(step, count + 1):
         index, states = parameter_names(step, 2, word, "t")
         return [index, *(f"{states}{k}" for k in range(count))]

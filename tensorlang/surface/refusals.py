@@ -1,4 +1,5 @@
-"""What indices, conditions and values refuse to do in Python, or to stand for, and what to write instead."""
+"""Operations that indices, conditions and values refuse in Python, values that can't stand for them, and
+alternatives."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
 
 
 class IndexRefusals(Surface):
-    """What no index expression does."""
+    """Operations that index expressions refuse."""
 
     __slots__ = ()
 
@@ -48,7 +49,7 @@ class IndexRefusals(Surface):
 
 
 class ConditionRefusals(Surface):
-    """What no condition does."""
+    """Operations that conditions refuse."""
 
     __slots__ = ()
 
@@ -72,7 +73,7 @@ class ConditionRefusals(Surface):
 
 
 class TermRefusals(Surface):
-    """What no value of a program does while it is written."""
+    """Operations that values of a program refuse while it is written."""
 
     __slots__ = ()
 
@@ -110,7 +111,7 @@ class TermRefusals(Surface):
 
 
 def described(value: object) -> str:
-    """What `value` is, for a message."""
+    """A description of `value`, for a message."""
     if isinstance(value, Surface):
         return value.described()
     if value is None:
@@ -119,7 +120,8 @@ def described(value: object) -> str:
 
 
 def need_number(kind: Type, what: str, form: str) -> None:
-    """Raise `TypeMismatch` for an array where a number is wanted; `form` is written of the elements of one axis."""
+    """Raise `TypeMismatch` for an array where a number is wanted; `form` is an expression for elements along one
+    axis."""
     if isinstance(kind, Array):
         sizes, _ = shape(kind)
         indices = ", ".join("ijklpqrs"[: len(sizes)])
@@ -133,7 +135,7 @@ def need_number(kind: Type, what: str, form: str) -> None:
 
 
 def refuse_as_term(value: object) -> NoReturn:
-    """Raise `TypeMismatch` for what is no value of a program."""
+    """Raise `TypeMismatch` for anything but a value of a program."""
     if hasattr(value, "shape"):
         hint = foreign.captured(len(value.shape))
     elif isinstance(value, list):
@@ -148,7 +150,7 @@ def refuse_as_term(value: object) -> NoReturn:
 
 
 def refuse_as_condition(value: object, what: str) -> NoReturn:
-    """Raise `TypeMismatch` for what is no condition."""
+    """Raise `TypeMismatch` for anything but a condition."""
     refuse(
         f"{what} must be a condition, found {described(value)}",
         "& and | bind tighter than comparisons: write (0 <= i) & (i < n)"
@@ -157,7 +159,8 @@ def refuse_as_condition(value: object, what: str) -> NoReturn:
 
 
 def refuse_as_index(value: object, what: str, divided: bool) -> NoReturn:
-    """Raise `TypeMismatch` for what is no index expression; `divided` tells whether it was made of such."""
+    """Raise `TypeMismatch` for anything but an index expression; `divided` tells whether it is a number made of
+    such."""
     if divided:
         hint = NOT_DIVIDED
     elif isinstance(value, ConditionRefusals | TermRefusals):
@@ -176,7 +179,7 @@ def refuse_as_index(value: object, what: str, divided: bool) -> NoReturn:
 
 
 def refuse_as_place(value: object, divided: bool) -> NoReturn:
-    """Raise `TypeMismatch` for what can't stand between the brackets of an access."""
+    """Raise `TypeMismatch` for a value that can't be in the brackets of an access."""
     if divided:
         hint = NOT_DIVIDED
     elif isinstance(value, TermRefusals):
@@ -204,7 +207,7 @@ def refuse_as_size(a: Affine) -> NoReturn:
 
 
 def refuse_product(left: Affine, right: Affine) -> NoReturn:
-    """Raise `TypeMismatch` for the product of two index expressions, of which none is constant."""
+    """Raise `TypeMismatch` for the product of two index expressions, neither of which is constant."""
     if left.indices or right.indices:
         hint = "an array that is read at i * m + j has two axes: x: tl.R[n, m], read at x[i, j]"
     else:

@@ -9,9 +9,9 @@
     tl.gen(n, lambda i: huber(x[i], 1))
 
 Called with numbers, it is the Python function. Called with values of a program, its body is written into the program:
-an `if` on values becomes what is taken under the condition and what is taken under its opposite, so only the side that
-is taken is evaluated, has to exist, and has a derivative. Loops over known ranges are unrolled. A function with loops
-that data decide is read as a whole, and becomes one scalar function of the language.
+an `if` on values becomes one side under the condition plus the other under its opposite, so only the side that is taken
+is evaluated, has to exist, and has a derivative. Loops over known ranges are unrolled. A function with data-dependent
+loops is read as a whole, and becomes one scalar function of the language.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _Env = dict[str, Any]
 
 
 class _DataLoop(Exception):
-    """A loop whose range data decide."""
+    """A loop with a data-dependent range."""
 
 
 class _Returned:
-    """What a block returns; `None` of a block that runs to its end."""
+    """The value that a block returns; `None` instead of it for a block that runs to its end."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -132,8 +132,8 @@ class ScalarCode(FromSource):
 
     @property
     def plan(self) -> Plan:
-        """What becomes of it where all its parameters are values of a program: its code, the way to its derivatives,
-        and what both cost."""
+        """The plan for it if all its parameters are values of a program: its code, the way to its derivatives, and the
+        costs of both."""
         binders = {name: Term(Var(name, R)) for name in inspect.signature(self.body).parameters}
         return plan_of(read(self, binders, self.bound).code, self.mode)
 
@@ -176,7 +176,7 @@ class _Run:
         return result.value
 
     def block(self, statements: Sequence[ast.stmt], env: _Env) -> _Returned | None:
-        """Run them, which changes `env`."""
+        """Run the statements, which changes `env`."""
         for k, statement in enumerate(statements):
             self._step()
             match statement:
@@ -384,7 +384,7 @@ class _Run:
 
 
 class _Missing:
-    """What a name stands for that some path to here has given no value."""
+    """The value of a name to which some path to here has assigned nothing."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,12 +1,12 @@
-"""Functions of numbers in text: `scalar f(x, k: int) = ..`, as `str` of one by `tl.scalar` writes them.
+"""Functions of numbers in text: `scalar f(x, k: int) = ..`, in the form that `str` of a `tl.scalar` function has.
 
     block = "let" names "=" block "in" block
           | "if" condition "then" block "else" block
           | "loop" name "=" number, .. ["at" "most" integer "times"] "while" block "do" block
           | values
 
-A loop carries its names from trip to trip: `do` gives the next values, as long as `while` is
-true; its value is the last ones. Where it would have more trips than it may, all results are nan.
+A loop carries its names from trip to trip: `do` gives the next values, as long as `while` is true; its value is the
+last ones. If it would have more trips than allowed, all results are nan.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ScalarText:
 
     @property
     def program(self) -> Function:
-        """It as a program of numbers."""
+        """The function as a program of numbers."""
         code = self.code
         definition = Definition(code.name)
         params = tuple(Var(p, R) for p in code.params)
@@ -66,7 +66,7 @@ class ScalarText:
 
 
 class ScalarReader(Reader):
-    """Reads definitions of functions of numbers from where `outer` is; `scalars` are those that it knows."""
+    """Reads definitions of functions of numbers, from the position of `outer`; `scalars` are those known already."""
 
     def __init__(self, outer: Reader, scalars: Mapping[str, ScalarText]) -> None:
         self.text, self.source, self.tokens = outer.text, outer.source, outer.tokens
@@ -154,7 +154,7 @@ class ScalarReader(Reader):
         return found
 
     def _named(self, name: str, v: Value, out: list[Stmt]) -> Value:
-        """`v`, which is called `name` if it has just been made."""
+        """`v`, renamed to `name` if it has just been made."""
         reading = self._reading
         last = out[-1] if out else None
         fits = isinstance(v, str) and v in reading.fresh and last is not None and v in defined([last])
@@ -367,7 +367,7 @@ class ScalarReader(Reader):
         return self._op("select" if name == "where" else name, tuple(arguments), start, out)
 
     def _inlined(self, code: Code, arguments: Sequence[Value], start: int, out: list[Stmt]) -> Value:
-        """The first result of a function that is defined before, its statements with names of their own."""
+        """The first result of a function defined before, inlined with fresh names."""
         if len(code.results) != 1:
             raise TypeMismatch(f"{code.name} gives {_many(len(code.results))}", self.span(start), "one that gives one")
         plain = without_flags(code)
@@ -443,7 +443,7 @@ class ScalarReader(Reader):
 
 
 class _Reading:
-    """What is known of the definition that is being read."""
+    """Facts about the definition that is being read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -463,7 +463,7 @@ def _number(text: str) -> int | float:
 
 
 def _is_numbered(name: str) -> bool:
-    """Whether a name is one that code has: generated code has other ones."""
+    """Whether a name has the form of generated ones, with a number, which code needs for its own names."""
     stem, _, number = name.rpartition("_")
     return bool(stem) and number.isdigit()
 
@@ -473,7 +473,7 @@ def _value(v: Value, new: dict[str, Value]) -> Value:
 
 
 def _copied(s: Stmt, new: dict[str, Value]) -> Stmt:
-    """A statement with other names, its own as well."""
+    """A statement with other names, also for its results."""
 
     def v(x: Value) -> Value:
         return _value(x, new)

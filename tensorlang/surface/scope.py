@@ -1,4 +1,4 @@
-"""Where a Python program stands: the definition being made, its open binders, and the user's line."""
+"""The state of a Python program being run: the definition being made, its open binders, and the user's line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Definition:
-    """A function that is being defined: its open binders, and what is known about the values made in it."""
+    """A function that is being defined: its open binders, and facts about the values made in it."""
 
     name: str
     opened: tuple[Index | Var, ...] = ()
@@ -39,7 +39,7 @@ class Definition:
 
 @dataclass(eq=False)
 class Binder:
-    """What binds an index or a variable. It is `live` while the Python function that it belongs to runs."""
+    """The binder of an index or a variable. It is `live` while its Python function runs."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ current: ContextVar[Definition | None] = ContextVar("current", default=None)
 
 @cached
 def _stored_names(code: CodeType) -> dict[int, str]:
-    """The variable to which the result of the instruction at an offset is assigned at once."""
+    """The variables to which the results of instructions are assigned at once, by the offsets of these."""
     found: dict[int, str] = {}
     instructions = list(dis.get_instructions(code))
     for before, after in pairwise(instructions):
@@ -126,14 +126,14 @@ def refuse(message: str, hint: str | None = None) -> NoReturn:
 
 
 class Surface(Shown):
-    """What is common to indices, conditions, terms and relations."""
+    """The common base of indices, conditions, terms and relations."""
 
     __slots__ = ("binders",)
 
     binders: Binders
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """What NumPy's elementwise functions do to it: those that are also the language's or Python's give terms."""
+        """Apply an elementwise NumPy function; those that the language or Python also has give terms."""
         return foreign.applied(self, ufunc, method, inputs, options)
 
     def __array_function__(self, f: Any, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -158,7 +158,7 @@ class Surface(Shown):
         refuse(*self._outside())
 
     def _outside(self) -> tuple[str, str]:
-        """What to say where a library wants its numbers, and what would mend it."""
+        """The message and the hint when a library wants its numbers."""
         return f"functions of NumPy and JAX take arrays, found {self.described()}", foreign.OUTSIDE
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -178,7 +178,7 @@ class Surface(Shown):
     __delitem__ = __setitem__
 
     def without(self, binders: Iterable[Binder]) -> Self:
-        """The same, outside of `binders`."""
+        """The same object outside of `binders`."""
         made = copy(self)
         made.binders = self.binders.difference(binders)
         return made

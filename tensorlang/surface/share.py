@@ -1,19 +1,19 @@
 """Sharing: a value that a Python program uses twice is computed once.
 
-The embedding gives a graph in which a Python value is one node, however often it is used. `share` turns it into
-a program whose lets say so:
+The embedding gives a graph in which a Python value is one node, however often it is used. `share` turns it into a
+program with lets for shared nodes:
 
     e * e                                  ->  let t = e in t * t
     y made outside:  sum k:n. f(y[k])      ->  let y = .. in sum k:n. f(y[k])
     [p]*f(e) + [q]*g(e)                    ->  let t = [p or q] * e in [p]*f(t) + [q]*g(t)
 
-A let goes as far inside as its uses allow. It computes nothing that the uses would not have computed: its value
-is bracketed by the condition under which one of them is reached, indices between the let and the use quantified
-over. So neither the bounds of an access, nor the domain of a logarithm, nor the cost gets worse.
+A let goes as far inside as its uses allow. It computes nothing that the uses would not have computed: its value is
+bracketed by the condition under which some use is reached, with the indices between the let and the use quantified. So
+neither the bounds of an access, nor the domain of a logarithm, nor the cost gets worse.
 
-Chosen indices are looked up by name, so they get a let even for one use. A bracket that looks one up is a place for
-lets of its own, since its condition can't be said further outside; a value that is used under several of them is
-computed without regard to them.
+Chosen indices are looked up by name, so they get a let even for one use. A bracket that looks one up may have lets
+directly under it, since its condition can't be expressed further outside; a value that is used under several such
+brackets is computed regardless of them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Path = tuple["Path", Predicate] | None
 class _Scope:
     """The inside of a binder, below the brackets that directly follow it; lets of the scope are written there.
 
-    `given` holds in it without being said there.
+    `given` holds in it without being stated there.
     """
 
     parent: _Scope | None
@@ -97,9 +97,9 @@ def share(
 ) -> Expr:
     """`e` with a let for each value with arithmetic in it that is reached more than once.
 
-    `made_under` gives the binders inside which a value was made. A value used under further ones is computed
-    outside of them, so that a loop does not repeat it. `names` are what the lets are called where it is known.
-    `choices` are the values of index arrays that nothing binds yet. With `shared`, only what has such nodes is shared.
+    `made_under` has the binders inside which a value was made. A value used under further binders is computed outside
+    of them, so that a loop does not repeat it. `names` has names for the lets, where known. `choices` are the values of
+    index arrays that nothing binds yet. With `shared`, only values that contain such nodes are shared.
     """
     return _Sharing(e, names or {}, made_under or {}, choices or {}, shared).result()
 
@@ -157,7 +157,7 @@ class _Sharing:
         return order
 
     def _parts(self, e: Expr) -> list[Expr]:
-        """The expressions that must be known for `e`: those under it, and the choices that it looks up."""
+        """The expressions that `e` needs: those under it, and the choices that it looks up."""
         found = list(children(e))
         for array in _looked_up(e) if self.choices else ():
             if array in self.choices:
@@ -169,7 +169,7 @@ class _Sharing:
         return bool(self.bound) and any(array in self.bound for array in _looked_up(e))
 
     def _sayable(self, p: Predicate) -> Predicate:
-        """Those parts of `p` that don't look up choices."""
+        """The conjuncts of `p` that don't look up choices."""
         return conjunction(filter(self._is_sayable, conjuncts(p))) if self.bound else p
 
     def _is_sayable(self, p: Predicate) -> bool:
@@ -219,7 +219,7 @@ class _Sharing:
             self.shared[e] = (outer, conjunction([p for p in conjuncts(reached) if p not in said]))
         for array in _looked_up(e) if self.choices else ():
             if array in self.choices:
-                # what else the condition asks for guards the choice that it looks up
+                # the other parts of the condition guard the choice that it looks up
                 where = guard(e.pred, array, self._is_sayable) if isinstance(e, Bracket) else TRUE
                 self._use(self.choices[array], scope, path if where is TRUE else (path, where))
         match e:
@@ -241,7 +241,7 @@ class _Sharing:
                     self._use(part, scope, path)
 
     def _outside_of_loops(self, e: Expr, scope: _Scope) -> _Scope:
-        """The scope around the outermost of the loops that lie between where `e` was made and `scope`, or `scope`."""
+        """The scope around the outermost loop between the place where `e` was made and `scope`; else `scope`."""
         if e not in self.made_under:
             return scope
         opened = self.made_under[e]
@@ -260,7 +260,7 @@ class _Sharing:
         elif not (isinstance(e, self.arithmetic) or self._has_lets(e) or any(map(self._heavy, children(e)))):
             self.light.add(e)
         elif of_indices(e.type):
-            pass  # a value among those of a gen, which only the array of them has a name for
+            pass  # an element of a gen; only the array as a whole gets a name
         elif e in self.shared:
             scope, guard = self.shared[e]
             var = Var(self.names.get(e, "t"), e.type)
@@ -295,10 +295,10 @@ class _Sharing:
         return e if new is core else bracket(p, new)
 
     def _summed_support(self, scope: _Scope) -> Predicate:
-        """Where the scope's core is not an empty sum, if it is a sum directly under a sum, else true.
+        """If the scope's core is a sum directly under a sum, where it is not empty; else true.
 
-        Directly nested sums are counted together (rule (**)): a let between them costs nothing only if the outer
-        one skips the points at which the inner one is empty.
+        Directly nested sums are counted together (rule (**)): a let between them costs nothing only if the outer sum
+        skips the points at which the inner one is empty.
         """
         if scope.support is None:
             scope.support = self._support(scope.core) if scope.sums and isinstance(scope.core, Sum) else TRUE
@@ -326,7 +326,7 @@ class _Sharing:
 
 
 def _looked_up(e: Expr) -> tuple[IndexArray, ...]:
-    """The index arrays that `e` itself looks up elements of, its parts aside."""
+    """The index arrays in which `e` itself, apart from its parts, looks up elements."""
     match e:
         case Access(_, at, _) | Integer(at):
             return at.arrays
@@ -347,7 +347,8 @@ def _common(a: _Scope, b: _Scope) -> _Scope:
 
 
 def _condition(scope: _Scope, path: Path, outer: _Scope) -> Predicate:
-    """When the place at `path` in `scope` is reached from `outer`, for some value of each index between them."""
+    """The condition, seen from `outer`, under which the place at `path` in `scope` is reached for some value of each
+    index between them."""
     p = _along(path)
     while scope is not outer and scope.parent is not None:
         p = conjunction([scope.given, scope.lead, p])
@@ -376,7 +377,7 @@ def _ranges(scope: _Scope | None) -> dict[Index, Affine]:
 
 
 def _either(conditions: list[Predicate]) -> Predicate:
-    """Their disjunction, with what they have in common said once."""
+    """The disjunction of the conditions, with common conjuncts factored out."""
     sets = [dict.fromkeys(conjuncts(p)) for p in dict.fromkeys(conditions)]
     common = [p for p in sets[0] if all(p in s for s in sets)]
     rest = disjunction([conjunction([p for p in s if p not in common]) for s in sets])
@@ -384,7 +385,7 @@ def _either(conditions: list[Predicate]) -> Predicate:
 
 
 def _not_known(p: Predicate, scope: _Scope, e: Expr) -> Predicate:
-    """`p` without what holds everywhere in `scope`, and without asking for a range that an empty `e` has too."""
+    """`p` without conjuncts that hold everywhere in `scope`, and without those that ranges of `e` are not empty."""
     known: set[Predicate] = set()
     outer: _Scope | None = scope
     while outer is not None:

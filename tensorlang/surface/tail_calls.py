@@ -1,4 +1,4 @@
-"""Functions that call themselves in tail position alone, as loops."""
+"""Functions that call themselves only in tail position, as loops."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def calls_itself(tree: ast.FunctionDef) -> bool:
 
 
 def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
-    """A function that calls itself in tail position alone, as a loop: the call assigns its arguments to the parameters
-    and goes to the start."""
+    """A function that calls itself only in tail position, as a loop: the call assigns its arguments to the parameters
+    and goes back to the start."""
     tree = copy.deepcopy(tree)
     params = [a.arg for a in tree.args.args]
 

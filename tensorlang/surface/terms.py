@@ -1,8 +1,8 @@
 """The objects that a Python program computes with: indices, conditions, terms.
 
-They are thin. A `Term` holds an expression, an `Idx` an affine combination of indices and sizes, a `Cond` a
-predicate; Python's operators on them build new ones. Each also remembers the binders that it depends on, so that
-one that is used after its binder has ended, or in another function, is refused where it is used.
+They are thin. A `Term` holds an expression, an `Idx` an affine combination of indices and sizes, a `Cond` a predicate;
+Python's operators on them build new ones. Each also remembers the binders on which it depends, so that an object used
+after its binder has ended, or in another function, is refused there.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Idx(IndexRefusals, Surface):
 
 
 class Numeric(Surface):
-    """What stands for a number in arithmetic: a term, or a condition for [condition] * 1."""
+    """An operand of arithmetic on numbers: a term, or a condition, which means [condition] * 1."""
 
     __slots__ = ()
 
@@ -418,7 +418,7 @@ def as_idx(value: object, what: str) -> Idx:
 
 
 def as_at(value: object) -> Idx:
-    """What stands between the brackets of an access, or is an argument of a relation. Else `TypeMismatch`."""
+    """`value` as a place in the brackets of an access, or an argument of a relation. Else `TypeMismatch`."""
     if isinstance(value, slice):
         refuse("a slice is not an index", "write tl.gen(n, lambda i: x[i + 1]) for x[1:n + 1]")
     if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
@@ -468,7 +468,7 @@ def _is_number(value: object) -> bool:
 
 
 def _multiple(left: Affine, right: Affine) -> Affine:
-    """The product of two index expressions, of which one is constant."""
+    """The product of two index expressions, one of which must be constant."""
     if left.is_constant:
         left, right = right, left
     if right.is_constant:
@@ -477,7 +477,7 @@ def _multiple(left: Affine, right: Affine) -> Affine:
 
 
 def _divided(value: object) -> bool:
-    """Whether `value` is a number that was made of indices or sizes."""
+    """Whether `value` is a number made of indices or sizes."""
     stack = [value.expr] if isinstance(value, Term) and value.expr.type is REAL else []
     while stack:
         e = stack.pop()

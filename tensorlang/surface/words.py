@@ -1,4 +1,4 @@
-"""Words of mathematics, NumPy, JAX and Python that the language does not have, and what is written instead."""
+"""Words of mathematics, NumPy, JAX and Python that the language does not have, and their replacements."""
 
 from __future__ import annotations
 
@@ -170,4 +170,4 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("jacrev", "gradient"), _same("tl.jacobian(f), tl.grad(f)")),
     **dict.fromkeys(("hessian",), _same("tl.jacobian(tl.grad(f)); times a vector: tl.hvp(f)")),
 }
-"""By the word."""
+"""The replacements, by word."""

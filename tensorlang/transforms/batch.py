@@ -3,8 +3,8 @@
     f(x, w) = let y = e in r      becomes      f(x', w) = let t = gen b:batch. let x = x'[b] in let y = e in r in t
 
 for `x` mapped and `w` not. Statements that depend on nothing mapped stay outside, and so do such results, which are
-not mapped then. Let-lifting and all else that is done to programs does the rest, so the derivatives of what is mapped
-are derived like any other, by formulas that know of the new axis.
+then not mapped. Let-lifting and the other passes do the rest, so the derivatives of mapped programs are derived like
+any others, by formulas that include the new axis.
 
 A linear program that is written backwards stays so: mapped inputs have mapped cotangents, and the cotangent of an
 input that is not mapped is the sum over the batch.
@@ -55,7 +55,7 @@ from tensorlang.transforms.linear import Linear, Program, once, variable
 
 @dataclass(frozen=True, eq=False)
 class Batched:
-    """An operation mapped over the size `batch`; `mapped` says of which results there are as many."""
+    """An operation mapped over the size `batch`; `mapped` says which results have that axis."""
 
     op: Program | Linear
     batch: Size
@@ -64,7 +64,7 @@ class Batched:
 
 @once
 def batched(op: Program | Linear, mapped: tuple[bool, ...]) -> Batched:
-    """`op` for many values of the parameters that are `mapped`, which have one axis more, the first."""
+    """`op` for many values of the parameters that are `mapped`, which get a new first axis."""
     if isinstance(op, Program):
         f, size, results = _mapped(op.function, mapped, None)
         return Batched(Program(f), size, results)
@@ -88,9 +88,9 @@ def batched(op: Program | Linear, mapped: tuple[bool, ...]) -> Batched:
 def _mapped(
     f: Function, mapped: tuple[bool, ...], results: tuple[bool, ...] | None
 ) -> tuple[Function, Size, tuple[bool, ...]]:
-    """`f` with an axis more of the parameters that are `mapped`, the new size, and which results have such an axis.
+    """`f` with a new axis for the parameters that are `mapped`, its size, and which results have that axis.
 
-    `results` tells which of them are to have it, the others being summed over it; None: those that need it have it.
+    `results` says which of them get it, while the others are summed over it; if None, those that depend on it get it.
     """
     size = Size(unused_name("batch", taken_names(f)))
     index = Index("b")

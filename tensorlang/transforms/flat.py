@@ -2,8 +2,8 @@
 
     let x0 = e0 in let x1 = e1 in ... (r0, (r1, ...))
 
-JAX knows nothing but arrays, so a pair among the parameters becomes an array for each of its parts. All that the
-transformations do to a program is to choose among its statements and to put others around them.
+JAX knows only arrays, so a pair among the parameters becomes an array for each of its parts. The transformations only
+select statements of a program and put others around them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Parts:
 
 @on_disk
 def flat(f: Function) -> Function:
-    """`f`, simplified, with a parameter for each array that it takes, as far as its value depends on them."""
+    """`f`, simplified, with a parameter for each array that it takes, also for the parts of pairs."""
     params: list[Parameter] = []
     pairs: list[Statement] = []
     taken = taken_names(f)
@@ -53,7 +53,7 @@ def flat(f: Function) -> Function:
 
 
 def _paired(kind: Type, parts: Iterator[Var], outer: tuple[Affine, ...]) -> Deep[Expr]:
-    """The value of type `kind` that its parts, arrays with an axis for each of `outer` too, have at those places."""
+    """The value of type `kind` made of `parts`, arrays with further leading axes that are read at `outer`."""
     sizes, element = shape(kind)
     if not isinstance(element, Pair):
         return access(next(parts), *outer)
@@ -79,7 +79,7 @@ def taken_apart(f: Function) -> Parts:
 
 
 def put_together(name: str, params: Iterable[Parameter], parts: Parts) -> Function:
-    """The flat program of these parts: of the statements, those on which the results depend."""
+    """The flat program of these parts, with only the statements on which the results depend."""
     needed = set(reads(parts.results))
     kept: list[Statement] = []
     for x, value in reversed(parts.statements):
@@ -118,7 +118,7 @@ def result_shapes(f: Function) -> list[tuple[Affine, ...]]:
 
 
 def like(names: Iterable[str], shapes: Iterable[tuple[Affine, ...]], taken: set[str]) -> tuple[Var, ...]:
-    """New variables of these shapes, called as near to `names` as what is `taken` allows, which grows by them."""
+    """New variables of these shapes, called `names` or similar; their names are added to those `taken`."""
     made = []
     for name, sizes in zip(names, shapes, strict=True):
         made.append(Var(unused_name(name, taken), array(sizes, R)))

@@ -1,12 +1,12 @@
 """Linearisation: a program as its value and a linear program of its differentials, which share what they store.
 
     P(x)  and  adjoint P(x, y_bar)        one program, simplified as a whole
-      ->  K(x) = (y, r)                   what does not depend on y_bar; r is what the rest reads of it
-          B(x, r; y_bar) = x_bar          what does, linear in y_bar
+      ->  K(x) = (y, r)                   the part that does not depend on y_bar; r are its values that the rest reads
+          B(x, r; y_bar) = x_bar          the part that does, linear in y_bar
           T(x, r; dx) = dy                the adjoint of B with respect to y_bar: the total derivative of P
 
-Value, reverse and forward derivative read the same r, so nothing is computed twice, whoever schedules the three.
-A statement stays in B, though it does not depend on y_bar, where it is written within a statement that does: nothing
+The value, the reverse and the forward derivative read the same r, so nothing is computed twice, however the three are
+scheduled. A statement that does not depend on y_bar stays in B if it is inlined into a statement that does: nothing
 else reads it, so it would only be stored.
 """
 
@@ -46,7 +46,7 @@ _lock = RLock()
 
 
 def once(function: F) -> F:
-    """`function`, remembering what it gave: equal arguments give the same value, in whatever thread."""
+    """`function`, memoised: equal arguments give the same value in all threads."""
     remembered = cached_whole(function)
 
     @wraps(function)
@@ -68,12 +68,12 @@ class Program:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return self.function.name
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return self.function.params
 
     @property
@@ -89,10 +89,10 @@ class Program:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Linear:
-    """A flat program that is linear in `inputs`, given what is `known`; its results have the shapes of `outputs`.
+    """A flat program that is linear in `inputs`, given `known`; its results have the shapes of `outputs`.
 
     It is written down forwards, as a function of `known` and `inputs`, or backwards, as its adjoint, a function of
-    `known` and `outputs`; the other of the two is derived when it is asked for. `names` are its own and its adjoint's.
+    `known` and `outputs`; the other of the two is derived on demand. `names` are its own and its adjoint's.
     """
 
     names: tuple[str, str]
@@ -107,12 +107,12 @@ class Linear:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return self.names[0]
 
     @property
     def function(self) -> Function:
-        """The function of `known` and `inputs` that it is."""
+        """The program as a function of `known` and `inputs`."""
         if self.is_forward:
             return self.written
         return _transposed(self.written, self.known, self.outputs, self.inputs)
@@ -124,7 +124,7 @@ class Linear:
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return (*self.known, *self.inputs)
 
     @property
@@ -141,16 +141,17 @@ class Linear:
         return tuple(found)
 
     def restricted(self, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) -> Linear:
-        """Without the inputs that are zero, and without the outputs that nobody reads."""
+        """The program with only these inputs, the others being zero, and only these outputs, as nobody reads the
+        others."""
         return self if all(inputs) and all(outputs) else _restricted(self, inputs, outputs)
 
 
 @dataclass(frozen=True, eq=False)
 class Linearized:
-    """A program's value, then what `linear` reads of its statements; and its derivative.
+    """A program's value, followed by the values of its statements that `linear` reads; and its derivative `linear`.
 
-    `linear` is by the parameters in `by`, for the results in `of` (places); it knows `known`, each the place of a
-    parameter or, counted on after these, of what the value stores.
+    `linear` is with respect to the parameters in `by`, for the results in `of` (places). It reads `known`: places of
+    parameters or, numbered after these, of values that `value` stores.
     """
 
     value: Program
@@ -164,7 +165,7 @@ class Linearized:
 class _Joint:
     """A program and its adjoint in one: its statements and results, and the cotangents of the parameters `by`.
 
-    `outputs` are the cotangents of the results `of`, as far as the others depend on them.
+    `outputs` are the cotangents of the results `of`, without those on which nothing depends.
     """
 
     parts: Parts
@@ -178,12 +179,12 @@ class _Joint:
 def linearized(
     program: Program, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes, on_points: frozenset[Relation]
 ) -> Linearized | None:
-    """`program` linearised by the parameters in the places `by`, for the results in the places `of`.
+    """`program` linearised with respect to the parameters in the places `by`, for the results in the places `of`.
 
-    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`, nor
-    one that the two as one program would not hold whole: that it computes where it reads it, or only holds at the
-    points of one of the relations `on_points`. Nor is one of sums and products that the derivative alone does without,
-    or each element of which is a few operations on smaller arrays.
+    None if these results do not depend on those parameters. Not stored are arrays of a negative size at `sizes`, and
+    arrays that value and derivative as one program would not hold whole, but compute where they are read or hold only
+    at the points of one of the relations `on_points`. Nor are arrays computed by sums and products that the derivative
+    by itself would not hold, or whose elements are each a few operations on smaller arrays.
     """
     joint = _joint(program, by, of)
     if not joint.by:
@@ -204,7 +205,7 @@ def linearized(
 
 
 def _is_outer(x: Var, e: Expr) -> bool:
-    """Whether `x`, which is `e`, is made of no sums, and of arrays with fewer axes without a fixed length."""
+    """Whether `e`, the value of `x`, has no sums, and reads only arrays with fewer axes of variable length than `x`."""
     nodes = postorder(e)
     return not any(isinstance(part, Sum | Extremum | Apply) for part in nodes) and all(
         _axes(part) < _axes(x) for part in nodes if isinstance(part, Var)
@@ -212,13 +213,13 @@ def _is_outer(x: Var, e: Expr) -> bool:
 
 
 def _axes(x: Var) -> int:
-    """How many axes of `x` have no fixed length."""
+    """The number of axes of `x` with a variable length."""
     return sum(not n.is_constant for n in shape(x.type)[0])
 
 
 @once
 def transposable(program: Program, by: tuple[int, ...]) -> Linear:
-    """`program`, which must be linear in the parameters in the places `by`, as a linear program of these.
+    """`program`, which must be linear in the parameters in the places `by`, as a linear program in these.
 
     Raises `TypeMismatch` if it is not linear in them.
     """
@@ -256,7 +257,8 @@ def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint
 
 @on_disk
 def _with_adjoint(f: Function, by: tuple[int, ...], of: tuple[int, ...], outputs: tuple[Var, ...]) -> Function:
-    """The results of `f`, and then its adjoint, by those parameters, of those results, at the cotangents `outputs`."""
+    """The results of `f`, then its adjoint with respect to the parameters `by`, for the results `of` with the
+    cotangents `outputs`."""
     s = tidy(normal_ssa(f))
     results = output_list(s.outputs)
     a = _adjoint(s, [results[k] for k in of], tuple(variable(f.params[k]) for k in by), outputs)
@@ -306,7 +308,7 @@ def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) 
 
 
 def _again(f: Function, named: Collection[str]) -> Function:
-    """`f`, simplified again, in which only these statements have been named by somebody."""
+    """`f`, simplified again as if its author had named only these statements."""
     s = normal_ssa(f)
     return read_simplified(replace(s, names={x: name for x, name in s.names.items() if name in named}))
 
@@ -344,7 +346,8 @@ def _restricted(op: Linear, inputs: tuple[bool, ...], outputs: tuple[bool, ...])
 
 
 def _adjoint(s: SSA, results: list[SSAStatement], wrt: tuple[Var, ...], outputs: tuple[Var, ...]) -> SSA:
-    """The adjoint of these results of `s`: a program of the parameters of `s` and of their cotangents `outputs`."""
+    """The adjoint for these results of `s`: a program of the parameters of `s` and the results' cotangents
+    `outputs`."""
     kind: Type = outputs[-1].type
     nested: Outputs = results[-1]
     for x, y in zip(outputs[-2::-1], results[-2::-1], strict=True):
@@ -359,7 +362,7 @@ def _adjoint(s: SSA, results: list[SSAStatement], wrt: tuple[Var, ...], outputs:
 
 
 def _behind(statements: Iterable[Statement], results: Iterable[Expr]) -> set[Any]:
-    """All that the results depend on, also through statements."""
+    """All names on which the results depend, directly or through statements."""
     found = reads(results)
     for x, value in reversed(list(statements)):
         if x in found:
@@ -368,6 +371,6 @@ def _behind(statements: Iterable[Statement], results: Iterable[Expr]) -> set[Any
 
 
 def variable(p: Parameter) -> Var:
-    """`p`, which is differentiated and so a real value."""
+    """`p` as a variable, which it is since it is differentiated."""
     assert isinstance(p, Var), "only real values are differentiated"
     return p

@@ -1,14 +1,14 @@
-"""The JAX primitive that a program is: how it runs, and what JAX's transformations make of it.
+"""A program as a JAX primitive: how it runs, and how JAX's transformations act on it.
 
-    jvp        its value and what it stores, and a linear program of the differentials that are not zero
-    transpose  of a linear program, by the inputs that need a cotangent, for the results that have one
-    vmap       the program with a size more (`batch`), so derivatives of what is mapped are programs as well; one after
-               the other where many elements are put in an order that data give, which is found for one at a time
+    jvp        the value with what it stores, and a linear program of the differentials that are not zero
+    transpose  of a linear program, for the inputs that need a cotangent and the results that have one
+    vmap       the program with a further size (`batch`), so derivatives of mapped programs are programs as well; one
+               element of the batch after the other where many elements are put in an order that data give
     checkify   the code, with the checks that are asked for
-    shard_map  arguments that are the same on all devices are made varying first; undone, that is a sum over devices
+    shard_map  arguments that are the same on all devices are made varying first; transposed, that is a sum over devices
 
-All real arguments have the floating-point type `dtype`, and the results too. The sizes are known: no array is needed
-to read them off. Nor is one for relations that are known by their points: these are part of the code.
+All real arguments and results have the floating-point type `dtype`. The sizes are given, so no array is needed to
+determine them. Relations known by their points are part of the code, and need no array either.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from tensorlang.transforms.recurrences import cotangents as adjoint_of
 Operation = Program | Linear | Rates
 
 _MOST_PAIRS = 2**16
-"""Up to this number of pairs are looked at for all that is mapped at once, rather than put in order in turns."""
+"""The most pairs that are compared for the whole batch at once, rather than sorting for one element at a time."""
 
 Given = tuple[tuple[Relation, Coordinates], ...]
-"""Relations that are known, not traced, by their points."""
+"""Relations that are not traced but known, with their points."""
 
 
 @dataclass(frozen=True)
 class How:
-    """How code for an operation is made: in which floating-point type, with which relations known by their points,
-    whether it is strict, so that what brackets hide has no influence, whatever it is, and what recurrences keep."""
+    """Options of the code for an operation: its floating-point type, the relations known by their points, whether it is
+    strict, so that values hidden by brackets never have an influence, and what recurrences store."""
 
     dtype: Any
     points: Given
@@ -66,8 +66,8 @@ program_p.multiple_results = True
 
 
 def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any]:
-    """The results of `op`, as JAX sees them: computed, or traced. Of `args`, relations known by their points are not
-    read."""
+    """The results of `op`, computed or traced by JAX. `args` has an entry for relations known by their points, too,
+    which is not read."""
     needed = set(op.sizes)
     own = tuple(sorted(((s, n) for s, n in sizes if s in needed), key=lambda each: each[0].name))
     how = replace(how, points=tuple((p, where) for p, where in how.points if p in op.params))
@@ -78,13 +78,13 @@ def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any
 
 
 def _equally_varying(args: Sequence[Any]) -> list[Any]:
-    """Within a `shard_map`, arguments that all vary over the same axes of the mesh."""
+    """The arguments, made varying over the same axes of the mesh within a `shard_map`."""
     every = frozenset[Any]().union(*(varying_axes(jax.typeof(x)) for x in args))
     return [varying(x, every) for x in args]
 
 
 def varying(x: Any, axes: frozenset[Any]) -> Any:
-    """`x`, which within a `shard_map` varies over these axes of the mesh, too."""
+    """`x`, made varying over these axes of the mesh as well within a `shard_map`."""
     missing = tuple(axes - varying_axes(jax.typeof(x)))
     return lax.pcast(x, missing, to="varying") if missing else x
 
@@ -99,7 +99,7 @@ def varying_axes(kind: Any) -> frozenset[Any]:
 def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     made = _source(op, frozenset(p for p, _ in how.points), how.strict, how.store)
     run, values = _defined(made), dict(sizes)
-    with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
+    with jax.ensure_compile_time_eval():  # they are kept for later, so they must not belong to the current trace
         on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in how.points}
 
     def code(*args: Any) -> list[Any]:
@@ -113,7 +113,7 @@ def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
 
 
 def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | None:
-    """How the results lie on a mesh whose axes are explicit: an axis as one of an argument with the same size."""
+    """The shardings of the results on a mesh with explicit axes: each axis like an argument's axis of the same size."""
     mesh = next((x.sharding.mesh for x in kinds if AxisType.Explicit in x.sharding.mesh.axis_types), None)
     if mesh is None:
         return None
@@ -143,7 +143,7 @@ def _defined(made: Runnable) -> Any:
 
 
 def _results(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
-    """The types of the results. Where JAX tracks how they lie on a mesh, it says so having traced the code."""
+    """The types of the results. Where JAX tracks shardings, they are found by tracing the code."""
     if not all(_is_plain(x) for x in args):
         found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, how=how).jaxpr.out_avals
         return found
@@ -152,7 +152,7 @@ def _results(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
 
 
 def _lying_like(x: Any, kind: Any) -> Any:
-    """`x` on a mesh whose axes are explicit as a value of type `kind`, which it belongs to."""
+    """`x`, resharded on a mesh with explicit axes like values of type `kind`, to which it belongs."""
     if AxisType.Explicit not in kind.sharding.mesh.axis_types or jax.typeof(x).sharding == kind.sharding:
         return x
     return jax.sharding.reshard(x, kind.sharding)  # type: ignore[no-untyped-call]
@@ -165,7 +165,7 @@ def _is_plain(x: Any) -> bool:
 def _jvp(
     args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[Any]]:
-    # what has no elements has no derivative, and no size can be read off it
+    # an array without elements has no derivative, and sizes can't be determined from it
     op = op.program if isinstance(op, Rates) else op
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
     if isinstance(op, Program) and has_recurrences(op.function):
@@ -275,14 +275,14 @@ def _in_turns(
 
 
 def _ordered_pairs(op: Operation, sizes: Sizes) -> int:
-    """How many pairs of elements of index arrays a program compares at most, to put them in an order."""
+    """The most pairs of elements of index arrays that a program compares to sort them."""
     values: dict[Any, int] = dict(sizes)
     return max((a.value(values) * b.value(values) for a, b in _compared(op)), default=0)
 
 
 @once
 def _compared(op: Operation) -> tuple[tuple[Affine, Affine], ...]:
-    """The lengths of the index arrays of which elements at any two indices are put in an order; not in steps."""
+    """The lengths of pairs of index arrays whose elements at two different indices are compared, outside of steps."""
     found = set()
     for e in () if has_recurrences(op.function) else expressions(op.function.body):
         if isinstance(e, Bracket | Extremum | Choice):
@@ -301,7 +301,7 @@ def _with_checks(*given: Any, op: Operation, sizes: Sizes, how: How) -> Any:
 
 
 def written_out(closed: Any) -> Any:
-    """A closed jaxpr with the code of programs in their places."""
+    """A closed jaxpr with programs replaced by their code."""
     if not any(e.primitive is program_p for e in closed.jaxpr.eqns):
         return closed
 

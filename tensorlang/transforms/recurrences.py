@@ -1,6 +1,6 @@
 """Programs with recurrences, or calls of routines, under JAX: their derivative and adjoint, as programs.
 
-A program's value is computed again by its adjoint, which stores what it needs of each step.
+The adjoint computes the program's value again, and stores what it needs of each step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tensorlang.transforms.linear import Program, once, variable
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rates:
-    """The derivative of `of` by the parameters in the places `by`: an operation on all parameters, then on the
-    differentials of these. It is derived when it is run: what is transposed needs the adjoint alone."""
+    """The derivative of `of` with respect to the parameters in the places `by`: an operation on all parameters, then on
+    the differentials of these. It is derived only when it is run, since its transpose needs only the adjoint."""
 
     of: Program
     by: tuple[int, ...]
@@ -34,12 +34,12 @@ class Rates:
 
     @property
     def name(self) -> str:
-        """What it is called in compiled code."""
+        """Its name in compiled code."""
         return f"{self.of.name}_derivative"
 
     @property
     def params(self) -> tuple[Parameter, ...]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return (*self.of.params, *self.differentials)
 
     @property
@@ -65,7 +65,7 @@ class Rates:
 
 @once
 def rates(op: Program, by: tuple[int, ...]) -> Rates:
-    """The derivative by the parameters in these places."""
+    """The derivative with respect to the parameters in these places."""
     own = [variable(op.params[k]) for k in by]
     shapes = [shape(x.type)[0] for x in own]
     return Rates(op, by, like([f"d{x.name}" for x in own], shapes, taken_names(op.function)))
@@ -83,7 +83,7 @@ def _total(f: Function, by: tuple[int, ...]) -> Function:
 
 @once
 def cotangents(op: Program, by: tuple[int, ...]) -> Program:
-    """The adjoint by the parameters in these places: a program of all parameters, then of the results' cotangents."""
+    """The adjoint for the parameters in these places: a program of all parameters, then of the results' cotangents."""
     return Program(_adjoint(op.function, by))
 
 

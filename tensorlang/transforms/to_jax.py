@@ -82,7 +82,7 @@ def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[...,
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
-        # where nothing is traced compiled code is called, by shapes and dtypes
+        # compiled code by shapes and dtypes, which is called if nothing is traced
         if not kwargs and are_arrays(args) and _are_stored(args):
             return lowered()(*args)
         in_place, by_name = spread(f, args, kwargs)
@@ -159,7 +159,7 @@ def _require_known(f: Function, arrays: Sequence[Any], sizes: Mapping[str, Any])
 
 
 def _weak(value: Any) -> Any:
-    """A Python number as an array that takes on the type of the others."""
+    """A Python number as a weakly typed array, which takes the type of the others."""
     if isinstance(value, tuple):
         return tuple(map(_weak, value))
     return jnp.asarray(float(value)) if isinstance(value, bool | int | float) else value

@@ -101,7 +101,7 @@ def integers(b: Builder, name: str, x: Int, y: Int) -> Int:
 
 
 def _known(b: Builder, name: str, where: Predicate, m: Affine | Datum, n: Affine | Datum) -> Datum | None:
-    """What is known of m and n, combined, where data or quotients are among them."""
+    """The combination of m and n, if data or quotients are among them; None if it is unknown."""
     sign = -1 if name == "sub" else 1
     first, second = index_of(m), index_of(n)
     if name in ("div", "rem"):
@@ -143,8 +143,8 @@ def _rem(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
 
 
 def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -> Bool:
-    """A comparison of what `given` are the variables of: of indices, a predicate; of numbers, a choice, or a predicate
-    of their ranks."""
+    """A comparison of x and y, the values of the variables `given`: for indices a predicate, and for numbers a choice
+    or a predicate on their ranks."""
     (x, y), axes = together(b, [x, y])
     if isinstance(x, Int) and isinstance(y, Int) and b.is_index(x) and b.is_index(y):
         return _places_compared(b, name, x, y, axes)
@@ -186,7 +186,7 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
 
 
 def _places_compared(b: Builder, name: str, x: Int, y: Int, axes: Axes) -> Bool:
-    """A comparison of indices and integers of data: where it is no predicate of these, what JAX computes."""
+    """A comparison of indices and integers of data: a predicate on these, else the conditions that JAX computes."""
     made = b.equation.outvars[0]
     computed = b.available(made) and axes == plain(made.aval.shape)
     place, _ = b.indices(axes)
@@ -205,7 +205,7 @@ def _places_compared(b: Builder, name: str, x: Int, y: Int, axes: Axes) -> Bool:
 
 
 def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Sequence[Any]) -> Bool | None:
-    """The comparison of each element of one array with each of another one, by their ranks."""
+    """The comparison of all pairs of elements of two arrays, by their ranks; None if it is no such comparison."""
     if len(axes) < 2 or 0 < volume(axes) <= FEW or any(isinstance(v, core.Literal) for v in given):
         return None
     along = [_axes_of(b, v) for v in (x, y)]
@@ -222,7 +222,7 @@ def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Se
 
 
 def _axes_of(b: Builder, x: Any) -> tuple[int, ...]:
-    """The axes on which elements of `x` depend, numbers or integers of data; none if that is not known."""
+    """The axes on which the elements of `x`, numbers or integers of data, depend; empty if that is unknown."""
     if any(len(axis) != 1 for axis in x.axes):
         return ()
     place, _ = b.indices(x.axes)
@@ -241,7 +241,7 @@ def _refuse(what: str) -> Any:
 
 
 def _with_infinite(b: Builder, name: str, x: Real, y: Real) -> Bool:
-    """A comparison with an infinite number, or with nan: values are finite."""
+    """A comparison with an infinite number or nan, assuming that values are finite."""
     b.assume("values are finite")
     if name in ("eq", "ne"):
         p = TRUE if name == "ne" else FALSE
@@ -252,14 +252,14 @@ def _with_infinite(b: Builder, name: str, x: Real, y: Real) -> Bool:
 
 
 def _indices_compared(b: Builder, name: str, xs: list[Case], ys: list[Case], is_new: bool = False) -> Predicate:
-    """The comparison as a predicate; if it `is_new`, only if that says more than an array of conditions."""
+    """The comparison as a predicate; with `is_new`, only if that is more useful than an array of conditions."""
     found = []
     for p, m in b.possible(xs):
         for q, n in b.possible(ys):
             first, second = index_of(m), index_of(n)
             if first is not None and second is not None:
                 if is_new and name in ("eq", "ne") and len(_free(remainders([first, second]))) > 1:
-                    raise Unsupported("a comparison of remainders")  # it says of no index between which bounds it is
+                    raise Unsupported("a comparison of remainders")  # it bounds no index
                 here = asked([first, second], _COMPARED[name])
             else:
                 left, right = m if first is None else first, n if second is None else second
@@ -290,11 +290,11 @@ def _compared_with_data(b: Builder, name: str, m: Affine | Datum, n: Affine | Da
 
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-"""The comparison of b with a that a comparison of a with b is."""
+"""The comparison of b with a that is equivalent to a comparison of a with b."""
 
 
 def _extent(b: Builder, a: Affine) -> Affine:
-    """A size that the index `a` is below."""
+    """A size that is an upper bound of the index `a`."""
     if a.is_constant and a.constant >= 0:
         return a + 1
     if len(a.terms) == 1 and a.terms[0][1] == 1 and a.constant == 0:
@@ -402,7 +402,7 @@ def _chosen_indices(b: Builder, which: Bool, yes: Int, no: Int) -> Int:
 
 
 def _wrapped(b: Builder, yes: Int, no: Int) -> Int | None:
-    """An argument's integers of which those below 0 count from the end: they are assumed not to occur."""
+    """The argument's integers, if negative ones count from the end; these are assumed not to occur. Else None."""
     place, _ = b.indices(no.axes)
     for x, other in ((no, yes), (yes, no)):
         found = x.cases(place)
@@ -463,7 +463,7 @@ def _both(p: Where, q: Where | None) -> Where:
 
 
 def _chosen_supported(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
-    """A choice between numbers of which some are -inf under a mask, which those chosen keep."""
+    """A choice between numbers, some of which are -inf outside of a support, which chosen ones keep."""
     if which.holds is None:
         raise Unsupported("numbers that are -inf under a mask, chosen by numbers")
     holds, everywhere = which.holds, lambda ix: TRUE

@@ -18,7 +18,7 @@ from tensorlang.language.predicates import conjunction, equal, within
 
 
 def one_type(b: Builder, eqn: Any) -> None:
-    """Refuse sums that are accumulated in another type than the operands'."""
+    """If operands or the accumulator have several types, refuse them with `exact`, else assume one type."""
     wanted = eqn.params.get("preferred_element_type")
     kinds = {v.aval.dtype for v in eqn.invars} | ({wanted} if wanted is not None else set())
     if len(kinds) > 1:
@@ -58,7 +58,7 @@ def _dot(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
 
 
 def _matched(b: Builder, x: Real, y: Real, dx: tuple[int, ...], dy: tuple[int, ...]) -> tuple[Real, Real]:
-    """Both with the same sub-axes of the axes that they have in common."""
+    """Both, with the same sub-axes for the axes that they have in common."""
     for d, e in [*zip(dx, dy, strict=True)] * 2:
         if x.axes[d] != y.axes[e]:
             if len(x.axes[d]) == 1:

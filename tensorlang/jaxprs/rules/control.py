@@ -1,4 +1,4 @@
-"""Control: branches that are known; loops that data end, and rules of users, which stay JAX."""
+"""Control flow: branches that are known; data-dependent loops and users' derivative rules, which stay JAX."""
 
 from __future__ import annotations
 

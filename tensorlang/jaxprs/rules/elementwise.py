@@ -1,4 +1,4 @@
-"""Arithmetic and scalar functions. Each makes a statement, so that no work is copied."""
+"""Arithmetic and scalar functions. Each makes a statement, so that no work is duplicated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ One = Callable[[Expr], Expr]
 Two = Callable[[Expr, Expr], Expr]
 
 _POSITIVE = frozenset(["exp", "logistic", "abs", "square", "exp2"])
-"""What is never negative."""
+"""Functions that are never negative."""
 
 
 def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
@@ -62,7 +62,7 @@ def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
 
 
 def absolute(b: Builder, e: Expr) -> Expr:
-    """|e|, whose derivative at 0 is 1 for JAX."""
+    """|e|; with `exact` its derivative at 0 is 1, as in JAX."""
     return call("right_abs" if b.exact else "abs", e)
 
 
@@ -86,7 +86,7 @@ _PARTS: dict[str, list[tuple[Callable[[Affine], Predicate], Callable[[Affine], A
         (lambda a: less(a, _ZERO), lambda a: constant(-1)),
     ],
 }
-"""What functions of an index are, and where."""
+"""Functions of an index as cases: the index expressions that they are, and where."""
 
 
 def _integer(b: Builder, name: str, x: Int) -> Int:
@@ -252,7 +252,7 @@ def _masked(mask: Real, x: Real) -> Real:
 
 
 def _simple(b: Builder, name: str, x: Real, y: Real) -> Real | None:
-    """Numbers that are known, sums with 0, products with 1."""
+    """The result for known numbers, sums with 0 and products with 1; else None."""
     c, d = x.constant, y.constant
     if c is not None and d is not None and name in ("add", "sub", "mul"):
         return b.uniform(x.axes, c + d if name == "add" else c - d if name == "sub" else c * d)
@@ -323,7 +323,7 @@ def _clamp(b: Builder, eqn: Any, low: Any, x: Any, high: Any) -> Any:
         return integers(b, "min", integers(b, "max", x, low), high)
 
     def clamped(e: Expr, lo: Expr, hi: Expr) -> Expr:
-        """JAX's own derivative: none at or beyond the limits."""
+        """The clamp with JAX's derivative, which is 0 at and beyond the limits."""
         inside = call("where_gt", e, lo, call("where_gt", hi, e, minus(e, call("frozen", e))))
         return plus(call("frozen", call("min", call("max", e, lo), hi)), inside)
 

@@ -1,4 +1,4 @@
-"""Loops of known length, `lax.scan`: recurrences of the language, or written out if they are short."""
+"""Loops of known length, `lax.scan`: recurrences of the language, or unrolled if they are short."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tensorlang.language.predicates import equal
 from tensorlang.language.recurrence import paired, parted, recurrence
 
 SHORT = 4
-"""Loops of at most this many steps are written out, so that laws go across their steps."""
+"""Loops of at most this many steps are unrolled, so that laws apply across their steps."""
 
 LONGEST = 600
-"""Loops that can be no recurrences are written out up to this many operations."""
+"""Loops that can't be recurrences are unrolled up to this many operations."""
 
 _WORDS = {"last": "fold", "after": "scan", "before": "prescan"}
 
@@ -51,7 +51,7 @@ def _scan(b: Builder, eqn: Any, *xs: Any) -> Any:
 
 
 class _Loop:
-    """A scan: its body, what its steps read that stays, its first states, its sequences."""
+    """A scan: its body, the fixed values that steps read, its first states, its sequences."""
 
     def __init__(self, b: Builder, eqn: Any, xs: tuple[Any, ...]) -> None:
         self.b, self.eqn = b, eqn
@@ -67,18 +67,18 @@ class _Loop:
         self.states = self.body.inputs[constants : constants + self.carried]
 
     def run(self, states: list[Any], t: Affine) -> list[Any]:
-        """The next states, and what is given, of the step at the time `t`."""
+        """The next states, and the further outputs, of the step at the time `t`."""
         from tensorlang.jaxprs.importer import interpret
 
         now = [viewed(x, x.axes[1:], lambda ix: ((t,), *ix)) for x in self.sequences]
         return interpret(self.b, self.body, [*self.fixed, *states, *now])
 
     def _turned(self, t: Affine) -> Affine:
-        """The time of the step that comes after `t` others, or how many come before the step at the time `t`."""
+        """The time of the step that comes after `t` others; also the number of steps before the one at time `t`."""
         return affine(self.steps) - 1 - t if self.reverse else t
 
     def written_out(self) -> list[Any]:
-        """The last states and what steps give, step by step."""
+        """The last states and the outputs of steps, unrolled."""
         state = self.first
         rows: list[list[Any]] = [[] for _ in range(self.steps)]
         for t in reversed(range(self.steps)) if self.reverse else range(self.steps):
@@ -101,10 +101,10 @@ class _Loop:
         return Real(axes=plain(shape_of(self.eqn, k)), at=at)
 
     def recurrence(self) -> list[Any]:
-        """The last states and what steps give, of a recurrence whose states are the numbers that change.
+        """The last states and the outputs of steps, from a recurrence whose states are the numbers that change.
 
-        What a step gives is a state as well, which no step reads, unless it is one already. Raises `Unsupported` for
-        states that are no numbers.
+        An output of steps becomes a state that no step reads, unless it is one already. Raises `Unsupported` for states
+        that are no numbers.
         """
         b, size = self.b, affine(self.steps)
         counted = self._counted()
@@ -140,8 +140,8 @@ class _Loop:
         return results
 
     def _states(self, counted: dict[int, Any]) -> tuple[list[int], dict[int, tuple[str, int]]]:
-        """The outputs that are states of the recurrence; and for each output that is read, which of these it is, after
-        the last step, or before or after each."""
+        """The outputs that are states of the recurrence; and for each output that is read, the state that it is, and
+        whether after the last step, or before or after each."""
         outputs = self.body.outputs
         read = [k for k, v in enumerate(self.eqn.outvars) if v in self.b.read and k not in counted]
         own = [k for k in range(self.carried) if k not in counted]
@@ -157,7 +157,7 @@ class _Loop:
         return own, found
 
     def _counted(self) -> dict[int, Any]:
-        """The states that are known after any number of steps, as functions of it: unchanged ones, and counters."""
+        """The states that are known functions of the number of steps done: unchanged ones, and counters."""
         found: dict[int, Any] = {}
         for k, (v, x, after) in enumerate(zip(self.states, self.first, self.body.outputs, strict=False)):
             if after is v:
@@ -172,7 +172,7 @@ class _Loop:
         return found
 
     def _result(self, h: Var, word: str, which: str, n: int, count: int, axes: Any) -> Real:
-        """The last value, or those before or after each step, of the n-th state of `count`, of which `h` has `word`."""
+        """The last value of the n-th of `count` states, or those before or after each step, from the recurrence `h`."""
         size = affine(self.steps)
         later = int(word == "states" and which == "after")
 
@@ -185,7 +185,7 @@ class _Loop:
 
 
 def _key(outputs: list[Any], k: int) -> Any:
-    """The variable that is the k-th output, or k if that is a number."""
+    """The variable of the k-th output, or k if that is a literal."""
     return k if isinstance(outputs[k], core.Literal) else outputs[k]
 
 
@@ -207,7 +207,7 @@ def _moved(case: Case, by: Affine) -> Case:
 
 
 def _stated(b: Builder, x: Any) -> Any:
-    """`x` under a name, so that the next step does not copy its work."""
+    """`x` under a name, so that the next step does not duplicate its work."""
     if not isinstance(x, Real) or x.variable is not None or x.constant is not None or x.infinite:
         return x
     if x.support is not None:

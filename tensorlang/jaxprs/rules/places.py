@@ -24,12 +24,12 @@ Cases = list[tuple[Predicate, Affine]]
 
 
 def drops(mode: Any) -> bool:
-    """Whether places out of range are left out; they are brought into the range otherwise."""
+    """Whether places out of range are left out; otherwise they are clipped."""
     return lax.GatherScatterMode.from_any(mode) == lax.GatherScatterMode.FILL_OR_DROP
 
 
 def combined(b: Builder, axes: Sequence[Cases]) -> list[tuple[Predicate, tuple[Affine, ...]]]:
-    """The cases of several axes at once."""
+    """The combined cases of several axes."""
     found: list[tuple[Predicate, tuple[Affine, ...]]] = [(TRUE, ())]
     for cases in axes:
         found = [(conjunction([p, q]), (*at, a)) for p, at in found for q, a in cases]
@@ -37,7 +37,7 @@ def combined(b: Builder, axes: Sequence[Cases]) -> list[tuple[Predicate, tuple[A
 
 
 def read_at(b: Builder, x: Any, axes: Any, places: Callable[[Place], Sequence[Cases]]) -> Any:
-    """The value whose element at a place is that of `x` at `places` of it, and 0 or false where these have no case."""
+    """The value whose element at a place is that of `x` at `places` of it, and 0 or false if no case of these holds."""
 
     def found(ix: Place) -> list[tuple[Predicate, Place]]:
         return [(p, tuple((a,) for a in at)) for p, at in combined(b, places(ix))]
@@ -117,13 +117,13 @@ def _gather(b: Builder, eqn: Any, x: Any, starts: Any) -> Any:
 
 
 def _are_data(b: Builder, starts: Int) -> bool:
-    """Whether places are those of data: where they are affine, simplification restricts what is read anyway."""
+    """Whether places come from data; for affine ones, simplification restricts what is read anyway."""
     place, _ = b.indices(starts.axes)
     return any(isinstance(a, Datum) for _, a in starts.cases(place))
 
 
 def clamped(b: Builder, starts: Sequence[Any], x: Any, widths: Sequence[Affine]) -> list[Cases]:
-    """Where slices of these widths begin: JAX moves them into the array."""
+    """The starts of slices of these widths, which JAX moves into the array."""
     return [
         [(TRUE, ZERO)] if axis[0] == n else b.placed(start.cases(()), axis[0] - n + 1, drop=False)
         for start, axis, n in zip(starts, x.axes, widths, strict=True)
@@ -166,7 +166,7 @@ def _sort(b: Builder, eqn: Any, *xs: Any) -> Any:
 
 
 def known(b: Builder, x: Any) -> int | None:
-    """The number that an index is, or a condition, if it is known."""
+    """The number of an index or a condition, if it is known."""
     if isinstance(x, Bool):
         p = None if x.holds is None else x.holds(())
         return 1 if p is TRUE else 0 if p is FALSE else None

@@ -1,4 +1,4 @@
-"""Sums, extrema and the like over axes, over windows, and up to each place."""
+"""Sums, extrema and the like over axes, over windows, and cumulative."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction
 from tensorlang.language.types import R, array
 
 _WRITTEN_OUT = 16
-"""Products of at most this many numbers are written out, others are recurrences."""
+"""Products of at most this many numbers are unrolled; others are recurrences."""
 
 
 def parted(x: Any, axes: tuple[int, ...]) -> tuple[Axes, Axes]:
-    """The axes of `x` that stay and those that are reduced."""
+    """The axes of `x` that are kept and those that are reduced."""
     kept = tuple(axis for d, axis in enumerate(x.axes) if d not in axes)
     return kept, tuple(axis for d, axis in enumerate(x.axes) if d in axes)
 
 
 def merged(rank: int, axes: tuple[int, ...], kept: Place, reduced: Place) -> Place:
-    """The place at these indices of the axes that stay and of those that are reduced."""
+    """The place with these indices for the axes that are kept and for those that are reduced."""
     first, second = iter(kept), iter(reduced)
     return tuple(next(second) if d in axes else next(first) for d in range(rank))
 
@@ -81,7 +81,7 @@ def _extremum(sign: int) -> Any:
 
 
 def _shared(b: Builder, x: Real, over: tuple[int, ...], kept: Axes, gone: Axes, top: Real, sign: int) -> Real:
-    """The extremum `top` with JAX's derivative: places that attain it have equal shares of the cotangent."""
+    """The extremum `top` with JAX's derivative: places that attain it get equal shares of the cotangent."""
     held = b.state(kept, lambda ix: call("frozen", top.at(ix)), "held")
 
     def attained(ix: Place, s: Place, e: Expr) -> Expr:
@@ -155,7 +155,7 @@ def _cumprod(b: Builder, eqn: Any, x: Any) -> Any:
 
 
 def _products(b: Builder, x: Real, d: int, word: str, back: bool = False) -> Real:
-    """The product over the axis `d`, or a scan of those so far: a recurrence whose states they are."""
+    """The product over the axis `d`, or the cumulative products, as states of a recurrence."""
     if x.support is not None or x.infinite:
         raise Unsupported("products of infinite numbers")
     n = x.axes[d][0]

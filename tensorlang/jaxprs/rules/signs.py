@@ -1,7 +1,7 @@
 """Functions that are linear where a difference is positive, and where it is negative: |x - y|, max(0, x - y), relu.
 
-Of the differences of each element of an array with each of another one their ranks tell the sign. So sums of such
-functions are sums of what comes before a place in an order.
+For the differences of all pairs of elements of two arrays, ranks determine the signs. So sums of such functions are
+prefix sums in sorted order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Rule = Callable[..., Any]
 
 
 _Slopes = tuple[Fraction | int, Fraction | int, Fraction | int]
-"""Of a function of a number that is 0 at 0: where that is negative, at 0, and where it is positive."""
+"""The slopes of a piecewise linear function that is 0 at 0: for negative numbers, at 0, and for positive numbers."""
 
 ABSOLUTE: _Slopes = (-1, 1, 1)
 RELU: _Slopes = (0, 0, 1)
@@ -34,7 +34,7 @@ NEGATIVE_PART: _Slopes = (1, Fraction(1, 2), 0)
 
 
 def _pieces(b: Builder, v: Any, x: Any, slopes: _Slopes) -> Real | None:
-    """`x`, which is the value of `v`, times the slope of its sign."""
+    """`x`, the value of `v`, times the slope for its sign; None unless `v` has differences of many pairs."""
     if b.origins is None or not b.signs or not isinstance(x, Real) or x.infinite or x.support is not None:
         return None
     ends = b.origins.difference(v)
@@ -74,7 +74,7 @@ def _of_sign(name: str, pieces: Callable[[Builder, Any, tuple[Any, ...]], Real |
 
 
 def _beside_zero(slopes: _Slopes) -> Callable[[Builder, Any, tuple[Any, ...]], Real | None]:
-    """What is greater, or less, of 0 and a number."""
+    """A rule for the greater, or the lesser, of 0 and a number."""
 
     def pieces(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
         k = next((k for k in (0, 1) if _is_zero(xs[1 - k])), None)

@@ -1,4 +1,4 @@
-"""Operations that move elements and cost nothing: views of values, with brackets where parts are put together."""
+"""Operations that move elements and cost nothing: views of values, with brackets where parts are joined."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ Part = tuple[Callable[[Place], Predicate], Any, Callable[[Place], Place]]
 
 
 def _joined(b: Builder, axes: Axes, parts: list[Part], otherwise: Any = None) -> Any:
-    """The value that is that of each part where its condition holds; the conditions are disjoint."""
+    """The value that equals each part where its condition holds; the conditions are disjoint."""
     values = [x for _, x, _ in parts]
     if all(isinstance(x, Int) for x in values):
 

@@ -1,4 +1,4 @@
-"""The table of rules, which the modules of the families fill."""
+"""The table of rules, filled by the modules of the families."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _finite(*xs: Real) -> None:
 
 
 class _Scatter:
-    """Which updates of a scatter reach a place."""
+    """The updates of a scatter that reach a place."""
 
     def __init__(self, b: Builder, eqn: Any, x: Real, starts: Int, u: Real) -> None:
         self.b, self.x, self.u = b, x, u
@@ -72,7 +72,7 @@ class _Scatter:
         return self.b.placed(cases, self.x.axes[d][0] - width + 1, self.drop)
 
     def hits(self, ix: Place) -> list[tuple[Any, Predicate, Place]]:
-        """Binders, conditions and places of the updates that reach `ix`, for each case of where windows begin."""
+        """Binders, conditions and places of the updates that reach `ix`, for each case of the windows' starts."""
         b, u = self.b, self.u
         binders = [(b.index(u.axes[d][0], "s"), u.axes[d][0]) for d in self.outer]
         at: dict[int, tuple[Affine, ...]] = {
@@ -132,7 +132,7 @@ def _scatter(kind: str) -> Any:
 
 
 def _injective(b: Builder, s: _Scatter) -> bool:
-    """Whether no two updates reach one place."""
+    """Whether no two updates reach the same place."""
     place, _ = b.indices(s.x.axes)
     first, second = s.hits(place), s.hits(place)
     for binders, p, _ in first:
@@ -170,7 +170,7 @@ def _scatter_mul(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
 
 @rule("scatter-max", "scatter_max")
 def _scatter_max(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
-    """The greatest update that reaches a place of an array of -inf, which it stays where there is none."""
+    """The greatest update that reaches each place of an array of -inf; other places stay -inf."""
     if not isinstance(x, Real) or not isinstance(starts, Int) or x.infinite != -1:
         raise Unsupported("extrema of updates and an array that is not -inf")
     if b.exact:

@@ -1,17 +1,17 @@
 """Derivations to step through, in a notebook or on a page.
 
-    rows        the expression in mid-derivation, as rows that steps take and give
-    settings    sizes and data to count at where none are given
+    rows        the expression in mid-derivation, as rows that steps remove and add
+    settings    the default sizes and data for counting
     laws        the rules in the paper's notation, and in words
-    sets        the sets that a step is about, and small pictures of them
+    sets        the sets in a step, and small pictures of them
     formulas    costs for all sizes, as data that a page evaluates
     worked      the values of statements and inner products at small sizes
-    view        what a reader sees of a step, as data
+    view        the reader's view of a step, as data
     frames      the same as HTML
     folds       steps that repeat
     graph       the program as a graph, on which a step is marked
     page        all of these as a page to step through, with stepper.js and stepper.css
-    widget      the same in a live notebook, made step by step as it is looked at (needs anywidget)
+    widget      the same in a live notebook, where steps are made when they are viewed (needs anywidget)
 
 There is one description of a step, `view.Frame`, and one function that makes HTML of it; pages hold all frames and
 widgets ask the kernel for them.
@@ -52,5 +52,5 @@ def _(derivation: Derivation) -> Any:
 
 
 def _in_notebook(derivation: Derivation) -> View:
-    """Where JAX is not in use, looking at a derivation does not import it."""
+    """The view of a derivation; it does not import JAX if that is not in use."""
     return View(derivation, has_code="jax" in sys.modules)

@@ -1,4 +1,4 @@
-"""Steps that repeat: a run of blocks by the same rules is one fold, of which each block differs in its statement only.
+"""Repeated steps: a run of blocks with the same rules, which differ only in their statements, becomes one fold.
 
 a a a a b c d b c d b c d   ->   a x4, (b c d) x3
 """
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from tensorlang.derivative.derivation import Derivation, Step
 
 _LONGEST = 16
-"""Blocks of more steps are not looked for."""
+"""The most steps in a block."""
 _LEAST = 3
-"""Fewer steps are not folded."""
+"""The fewest steps in a fold."""
 
 
 class Fold(NamedTuple):
-    """Blocks of `period` steps from the step `first` on, of which there are `times`; steps count from 1."""
+    """A run of `times` blocks of `period` steps, starting with the step `first`; steps count from 1."""
 
     first: int
     period: int
@@ -40,7 +40,7 @@ def _form(step: Step) -> Hashable:
 
 
 def repeats(keys: Sequence[Hashable]) -> list[Fold]:
-    """The blocks of equal keys that follow each other, from left to right, those that cover most, the shortest."""
+    """Runs of blocks with equal keys, from left to right; those that cover most are preferred, then shorter blocks."""
     found = []
     at = 0
     while at < len(keys):

@@ -28,7 +28,7 @@ def formula(cost: CostPolynomial) -> str | None:
 
 
 def _sorted(parts: list[Any]) -> list[Any]:
-    """Parts whose order says nothing, in one that is the same in all processes."""
+    """Parts whose order has no meaning, in an order that is the same in all processes."""
     return sorted(parts, key=str)
 
 

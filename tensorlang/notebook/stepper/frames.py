@@ -26,11 +26,11 @@ from tensorlang.shown import beginning
 
 _MOST_STATEMENTS = 200
 _MOST_ORIGINS = 50
-"""So many cotangents are listed with the steps that made them."""
+"""The most cotangents that are listed with the steps that made them."""
 _TOKENS = re.compile(r"<[^>]*>|&\w+;|[A-Za-z_]\w*")
 _DEFINED = re.compile(r"\s*(?:# |let )?(\w+) = ")
 _SHORT = 20
-"""Programs of so few lets have their costs written for all sizes, and the generated code with them."""
+"""The most lets of programs that are shown with their costs for all sizes, and with the generated code."""
 
 
 def frame(view: View, k: int) -> str:
@@ -43,7 +43,7 @@ def frame(view: View, k: int) -> str:
 
 
 def title(view: View, k: int) -> str:
-    """What frame `k` is called."""
+    """The title of frame `k`."""
     steps = len(view.derivation.steps)
     return "the program" if k == 0 else "the adjoint" if k == steps + 1 else view.title(k)
 
@@ -72,7 +72,7 @@ def _frame(view: View, k: int, content: str) -> str:
 
 
 def _traced(text: str, view: View) -> str:
-    """HTML in which the name of each statement leads to the step that made it."""
+    """HTML in which the name of each statement is a link to the step that made it."""
 
     def link(token: re.Match[str]) -> str:
         found = view.origins.get(token[0])
@@ -92,7 +92,7 @@ def _lines(html: str, view: View) -> str:
 
 
 def _rule_link(view: View, rule: Rule, text: str) -> str:
-    """A link to where `rule` is stated: below the derivation, and in the documentation on its page."""
+    """A link to the statement of `rule`, below the derivation and in the documentation."""
     return f'<a class="rule" href="#{rule_id(view.key, rule)}">{text}</a>'
 
 
@@ -196,7 +196,7 @@ def _adjoint(view: View) -> str:
 
 
 def _generated(view: View) -> str:
-    """The code that is generated for the adjoint, of which lines are defined by the same names."""
+    """The generated code for the adjoint, in which lines are marked with the names that they define."""
     if not view.has_code or len(bindings(view.derivation.adjoint.body)[0]) > _SHORT:
         return ""
     from tensorlang.lower.lowering import lower  # which imports JAX
@@ -210,7 +210,7 @@ def _generated(view: View) -> str:
 
 
 def _origins(view: View) -> str:
-    """Each cotangent as it was derived, with the statement that it is of, the rule and the step."""
+    """Each cotangent in order of derivation, with its statement, the rule and the step."""
     own = set(view.derivation.program.statements)
     rows: list[list[str]] = []
     for step, x in view.made.values():
@@ -226,7 +226,7 @@ def _origins(view: View) -> str:
 
 
 def _costs(view: View) -> str:
-    """The costs of program and adjoint at the sizes counted at, which a script lets the reader change."""
+    """The costs of program and adjoint at the current sizes, which a script lets the reader change."""
     d = view.derivation
     rows = []
     formulas = True

@@ -1,4 +1,4 @@
-"""The program of a derivation as a graph beside its steps: a script marks the statements that a step is about, and
+"""The program of a derivation as a graph beside its steps: a script marks the statements of the current step, and
 those that have been reversed."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _svg(view: View, graph: Graph, layout: Layout[Item], words: str) -> str:
 
 
 def _element(box: tuple[float, float, float, float], content: str) -> str:
-    """A picture that scales down, but never so far that its letters could not be read."""
+    """A picture that scales down, but stays legible."""
     view = " ".join(f"{x:.0f}" for x in box)
     return (
         f'<svg role="img" viewBox="{view}" fill="currentColor" style="width: 100%; max-width: {box[2]:.0f}px; '
@@ -78,7 +78,7 @@ def _ends(x: float, n: Node) -> tuple[float, float]:
 
 
 def _arrow(graph: Graph, layout: Layout[Item], edge: Edge, text: str) -> tuple[str, str, list[float]]:
-    """An arrow, its label, and how far that reaches to the sides."""
+    """An arrow, its label, and how far the label extends to the sides."""
     points = [(x * _INCH, -y * _LAYER) for x, y in layout.arrows[edge]]
     points[0] = (points[0][0], points[0][1] + _HALF)
     points[-1] = (points[-1][0], points[-1][1] - _HALF - 1)

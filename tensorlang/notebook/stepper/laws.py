@@ -1,4 +1,4 @@
-"""The rules of Figures 15 and 16 for readers: each law in the paper's notation, and what it is for in a sentence."""
+"""The rules of Figures 15 and 16 for readers: each law in the paper's notation, and its purpose in a sentence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS: Mapping[str, str] = {
     "other cotangents are sums over the steps.",
     "6.A": "The adjoint that is declared for the function is put in the place of one that would be derived.",
 }
-"""What each rule does, by its number."""
+"""The purpose of each rule, by its number."""
 
 _NOTATION = {
     "->": "→",
@@ -69,7 +69,7 @@ def rule_id(key: str, rule: Rule) -> str:
 
 
 def rule_entry(key: str, rule: Rule) -> str:
-    """`rule` in a list of definitions: its law, what it is for, and the theorems that prove it."""
+    """`rule` in a list of definitions: its law, its purpose, and the theorems that prove it."""
     proved = " and ".join(f"<code>{name}</code>" for name in rule.theorems)
     told = f" Proved in Coq: {proved}." if proved else " Not proved."
     return (

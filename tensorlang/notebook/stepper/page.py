@@ -1,8 +1,8 @@
-"""Derivations as HTML: a fold for each step, which a script, where scripts may run, makes a view to step through.
+"""Derivations as HTML: a fold for each step, which a script, if it may run, turns into a view to step through.
 
-What is here needs neither Python nor the network. Where styles and scripts are stripped, as code-hosting sites do,
-there are plain tables and folds. The live widget shows the same frames. Steps that repeat are folded together; of
-those, where not all can be there, the first ones are.
+The HTML needs neither Python nor the network. Where styles and scripts are stripped, as on code-hosting sites, plain
+tables and folds are left. The live widget shows the same frames. Repeated steps are folded together; if not all steps
+fit, the first of these are kept.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ SCRIPT = (_FOLDER / "stepper.js").read_text(encoding="utf-8")
 CSS = STYLE + (_FOLDER / "stepper.css").read_text(encoding="utf-8")
 
 _IN_A_NOTEBOOK = 250_000
-"""So many characters of steps are put into a notebook as folds that can be read without scripts."""
+"""The most characters of steps that a notebook gets as folds, which can be read without scripts."""
 _MOST_IN_A_NOTEBOOK = 200
-"""So many steps are, the others compressed; each takes some 3 ms to write."""
+"""The most steps that a notebook gets as folds, with the others compressed; each takes some 3 ms to write."""
 _ON_A_PAGE = 10_000
-"""So many steps are saved if nobody says how many; compressed, each takes 200 bytes."""
+"""The number of steps saved by default; compressed, each takes 200 bytes."""
 _IN_A_CHUNK = 200
-"""Steps that are compressed together, and unpacked when one of them is looked at."""
+"""The number of steps that are compressed together, and unpacked when one of them is viewed."""
 _READ_THROUGH = 200
-"""So many of them are folds that can be read without scripts."""
+"""The number of saved steps that are folds, which can be read without scripts."""
 
 
 def label(view: View) -> str:
-    """What the whole is called."""
+    """The title of the whole."""
     f = view.derivation.function
     return f"The adjoint of {f.name} with respect to {', '.join(x.name for x in view.derivation.wrt)}"
 
 
 def notebook_html(view: View) -> str:
-    """The derivation as an output of a notebook: as many steps as are no burden to it."""
+    """The derivation as an output of a notebook, with as many steps as don't burden it."""
     return _styled(_section(view, _chosen(view, _MOST_IN_A_NOTEBOOK), _IN_A_NOTEBOOK))
 
 
@@ -65,7 +65,7 @@ def page(view: View, steps: range | None = None) -> str:
 
 
 def _chosen(view: View, most: int) -> list[int]:
-    """At most that many steps: of those that repeat, the first ones before the others."""
+    """At most `most` steps; among repeated ones, the first are preferred."""
     count = len(view.derivation.steps)
     if count <= most:
         return list(range(1, count + 1))
@@ -75,7 +75,8 @@ def _chosen(view: View, most: int) -> list[int]:
 
 
 def _section(view: View, wanted: Sequence[int], budget: int | None) -> str:
-    """The view: as many of the `wanted` steps as folds as may be, the others compressed. A page has no budget."""
+    """The view: the `wanted` steps as folds as far as the budget allows, the others compressed. A page has no
+    budget."""
     last = len(view.derivation.steps) + 1
     readable: dict[int, str] = {}
     for k in wanted[:_READ_THROUGH]:
@@ -104,7 +105,7 @@ def _section(view: View, wanted: Sequence[int], budget: int | None) -> str:
 
 
 def _folded(view: View, frames: dict[int, str], again: Sequence[Fold]) -> Iterable[str]:
-    """Frames in order, those that repeat in a fold of their own."""
+    """Frames in order, with repeated ones in folds of their own."""
     left = dict(frames)
     for f in again:
         yield from [left.pop(k) for k in list(left) if k < f.first]
@@ -115,13 +116,13 @@ def _folded(view: View, frames: dict[int, str], again: Sequence[Fold]) -> Iterab
 
 
 def fold_title(view: View, f: Fold) -> str:
-    """What steps that repeat are called, as HTML."""
+    """The title of a fold of repeated steps, as HTML."""
     rules = " + ".join(dict.fromkeys(title(view, k) for k in range(f.first, f.first + f.period)))
     return f"{f.first:,} to {f.last:,}: {escape(rules)} ×{f.times:,}"
 
 
 def _packed(view: View, steps: Sequence[int]) -> str:
-    """Steps that a script unpacks."""
+    """Compressed steps, which a script unpacks."""
     chunks = [steps[first : first + _IN_A_CHUNK] for first in range(0, len(steps), _IN_A_CHUNK)]
     held = {
         "steps": steps,
@@ -144,7 +145,7 @@ def rules_of(view: View) -> list[Rule]:
 
 
 def rules_html(view: View) -> str:
-    """The rules, to which steps lead."""
+    """The rules, to which steps link."""
     entries = "".join(rule_entry(view.key, rule) for rule in rules_of(view))
     return f'<details class="rules"><summary>The rules of this derivation</summary><dl>{entries}</dl></details>'
 
@@ -155,5 +156,5 @@ def _styled(content: str) -> str:
 
 
 def counted_at(view: View) -> str:
-    """What costs are counted at, or why they aren't."""
+    """The sizes and data at which costs are counted, or the reason why they aren't."""
     return f"Costs are not counted: {view.trouble}." if view.trouble else view.setting.words

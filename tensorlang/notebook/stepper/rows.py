@@ -1,8 +1,8 @@
-"""The expression that a derivation rewrites, as rows that live for a while.
+"""The expression that a derivation rewrites, as rows with lifetimes.
 
-In mid-derivation the expression is lets, differentials, and a sum of inner products (see `derivative/derivation`).
-Each of these parts is a row. A step takes rows away and puts others in their places, so the expression before it is
-all rows that are alive then, and nothing is kept twice, however long the derivation.
+In mid-derivation the expression consists of lets, differentials, and a sum of inner products (see
+`derivative/derivation`). Each of these parts is a row. A step removes rows and puts others in their places, so the
+expression before a step consists of all rows alive then, and nothing is stored twice, however long the derivation.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ Part = Let | Differential | Opening | Under | Closing | Split | InnerProduct | P
 
 @dataclass(eq=False)
 class Row:
-    """A part of the expression, which is there from before step `born` on, until step `died - 1` takes it away.
+    """A part of the expression, from before step `born` until step `died - 1` removes it.
 
     Steps count from 0. `group` is 0 for lets, 1 for differentials that are behind them, and 2 for inner products.
     """
@@ -97,14 +97,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a step takes, and those that it gives."""
+    """The rows that a step removes, and those that it adds."""
 
     taken: tuple[Row, ...]
     given: tuple[Row, ...]
 
 
 class Rows:
-    """All rows of a derivation, in the order in which they are written, and what each step changes."""
+    """All rows of a derivation, in the order in which they are written, and the changes by each step."""
 
     def __init__(self, derivation: Derivation) -> None:
         self.derivation = derivation
@@ -143,7 +143,7 @@ class Rows:
         return [row for row in self.all if row.is_alive(time)]
 
     def _step(self, step: Step, time: int) -> tuple[list[Row], list[Row]]:
-        """What the step takes and gives, whose rows are alive from `time` on."""
+        """The rows that the step removes and adds; the latter are alive from `time` on."""
         match step.rule.number:
             case "6.14":
                 return self._lifted(step, time)
@@ -204,7 +204,7 @@ class Rows:
             zero = Row(Zero(), time)
             products = [zero]
             if step.rule.number in ("6.22", "6.23"):
-                self._zeros.append(zero)  # 6.24 takes it
+                self._zeros.append(zero)  # 6.24 removes it
             else:
                 zero.died = time
         self._products.put(products, last)
@@ -230,7 +230,7 @@ def cotangent(derivation: Derivation) -> Var:
 
 
 class _Chain:
-    """Rows in an order to which new ones are added behind others."""
+    """An ordered sequence of rows, into which new ones are inserted behind others."""
 
     def __init__(self) -> None:
         self.next: dict[Row | None, Row | None] = {None: None}
@@ -253,7 +253,7 @@ class _Chain:
 
 
 def _pairs(derivation: Derivation) -> Iterator[tuple[Var, Outputs]]:
-    """The parameters that 6.18 makes pairs for, in order, each with its cotangents."""
+    """The parameters for which 6.18 makes pairs, in order, each with its cotangents."""
     outputs = derivation.result.outputs
     for k, x in enumerate(derivation.wrt):
         own = outputs

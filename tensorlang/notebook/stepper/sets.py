@@ -1,4 +1,4 @@
-"""The sets that a step is about: predicates with their ranges, their numbers of points, and small pictures of them."""
+"""The sets in a step: predicates with their ranges, their numbers of points, and small pictures of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_CELLS = 24
 
 @dataclass(frozen=True)
 class PointSet:
-    """The points of `pred` in some ranges; `of` says what of, as HTML."""
+    """The points of `pred` in some ranges; `of` names the expression that they belong to, as HTML."""
 
     of: str
     ranges: Mapping[Index, Affine]
@@ -44,7 +44,7 @@ class PointSet:
 
 
 def involved(row: Row, text: str) -> Iterator[PointSet]:
-    """The sets that a row, whose text is `text`, mentions."""
+    """The sets that a row with this text mentions."""
     match row.part:
         case InnerProduct(right=x, pred=p) if p is not TRUE:
             yield PointSet(text, own_ranges(x), p)
@@ -96,9 +96,9 @@ def points_text(found: CostPolynomial) -> str:
 
 
 def picture(ledger: Ledger, points: PointSet) -> str | None:
-    """A small lattice with the points in it, as HTML: of the first two indices that tell the others.
+    """A small lattice with the points in it, as HTML, over the first two indices that determine the others.
 
-    None if there are none, if it would be large, or full.
+    None if there are no such indices, or if it would be large or full.
     """
     setting = ledger.counter.setting
     if any(lookup.array not in setting.arrays for lookup in lookups(points.pred)):

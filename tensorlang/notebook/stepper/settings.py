@@ -1,4 +1,4 @@
-"""The sizes and data that a derivation is counted at where none are given: small ones, which the view says."""
+"""Default sizes and data at which a derivation is counted: small ones, which the view states."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _TRIES = 5_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """Sizes and data by name, and what to tell the reader of them."""
+    """Sizes and data by name, with a note about them for the reader."""
 
     data: dict[str, Any]
     words: str
 
 
 def chosen(derivation: Derivation) -> Chosen:
-    """What `derivation` is counted at: its own data, else small sizes and plain data."""
+    """The sizes and data at which `derivation` is counted: its own data, else small sizes and plain data."""
     f = derivation.function
     if derivation.data:
         return Chosen(dict(derivation.data), f"Counted at {_told(f, derivation.data)}.")
@@ -56,7 +56,7 @@ def _told(f: Function, data: Any) -> str:
 
 
 def _small_sizes(f: Function) -> dict[Size, int]:
-    """Small sizes, different ones if that can be, at which every axis of the parameters has an element."""
+    """Small sizes, distinct if possible, at which every axis of the parameters has an element."""
     axes = [size for p in f.params for size in sizes_of(p)]
     for sizes in islice(_candidates(f.sizes), _TRIES):
         if all(size.value(sizes) > 0 for size in axes):  # type: ignore[arg-type]

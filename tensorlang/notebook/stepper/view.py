@@ -1,7 +1,7 @@
-"""What a reader sees of a derivation: one frame for each step, made when it is asked for.
+"""The reader's view of a derivation: one frame for each step, made on demand.
 
-A frame has the expression with what the step rewrites marked before and after, the rule, the ledger of Figure 17, and
-the sets involved. Texts are HTML, in the paper's notation in Unicode, which needs nothing of the page around it.
+A frame has the expression, with the parts that the step rewrites marked before and after, the rule, the ledger of
+Figure 17, and the sets involved. Texts are HTML, in the paper's notation in Unicode, and don't depend on the page.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ from tensorlang.pictures.graphs import Item
 from tensorlang.recursion import Deep, call, run
 
 _MOST_ROWS = 18
-"""So many rows of an expression are shown whole; of a longer one those that the step is about."""
+"""The most rows of an expression that are all shown; of a longer one only those that concern the step."""
 _MOST_MARKED = 24
 _MOST_SETS = 6
 _LONGEST = 1_500
 _MOST_COUNTED = 600
-"""The running ledger adds up all steps before; of longer derivations each step's own change is counted alone."""
+"""The most steps with a running ledger, which adds up all earlier steps; in longer derivations, only the change by each
+step is counted."""
 
 
 def _shown(lines: Iterable[str]) -> str:
@@ -64,11 +65,11 @@ HTML = Style(
     "⟨{0} | {1}⟩<sub>[{2}]</sub>",
     {Side.VARIABLE: "<b>D</b> {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "<b>D</b>[{0}]"},
 )
-"""The style that a derivation is shown in."""
+"""The style in which a derivation is shown."""
 
 
 class Amount(NamedTuple):
-    """What an expression in mid-derivation costs (Figure 17): its lets, its differentials, its inner products."""
+    """The cost of an expression in mid-derivation (Figure 17): of its lets, differentials and inner products."""
 
     lets: int
     differentials: int
@@ -86,8 +87,8 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 @dataclass(frozen=True)
 class Line:
-    """A row as it is shown: "before" the step, "after" it, or "" in both; its cost, where that is counted, and its
-    value, where there is one."""
+    """A row as shown: "before" the step, "after" it, or "" for both; with its cost, if counted, and its value, if it
+    has one."""
 
     mark: str
     text: str
@@ -97,7 +98,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Gap:
-    """A number of rows, all with the same mark, that are not shown."""
+    """A number of rows that are not shown, all with the same mark."""
 
     mark: str
     count: int
@@ -105,7 +106,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class ShownSet:
-    """A set: what of, its text, the number of its points for all sizes and here, and a picture, as far as there are."""
+    """A set: its subject, its text, and if available the numbers of its points, for all sizes and here, and a
+    picture."""
 
     of: str
     text: str
@@ -116,8 +118,8 @@ class ShownSet:
 
 @dataclass(frozen=True)
 class Frame:
-    """Step `number`, from 1: its rule, what it is about, the expression, the cost of what it rewrites, before and
-    after, and of the whole expression, the sets involved, and what all inner products add up to, before and after."""
+    """Step `number`, from 1: its rule, its subject, the expression, the sets involved; and before and after the step,
+    the cost of what it rewrites and of the whole expression, and the sum of all inner products."""
 
     number: int
     rule: Rule
@@ -130,15 +132,15 @@ class Frame:
 
 
 class Origin(NamedTuple):
-    """The step that made what a name stands for, and the names that belong to it: a statement of the program, its
-    cotangent, and what the adjoint calls that."""
+    """The step that made the object of a name, and the names that belong together: a statement of the program, its
+    cotangent, and the name of that in the adjoint."""
 
     step: int
     names: tuple[str, ...]
 
 
 class View:
-    """A derivation to be looked at step by step, counted at its own data or at small sizes; perhaps with the code
+    """A derivation to be viewed step by step, counted at its own data or at small sizes; perhaps with the code
     generated for the adjoint."""
 
     def __init__(self, derivation: Derivation, has_code: bool = True) -> None:
@@ -153,7 +155,7 @@ class View:
         self.trouble: str | None = None
         """Why costs can't be counted."""
         self.totals: tuple[Amount, ...] = ()
-        """The extended cost before each step and after the last; nothing where that is not counted."""
+        """The extended cost before each step and after the last; empty if that is not counted."""
         try:
             self.ledger = Ledger(derivation, self.setting.data)
             if len(derivation.steps) <= _MOST_COUNTED:
@@ -165,7 +167,7 @@ class View:
 
     @cached_property
     def key(self) -> str:
-        """What ids on a page begin with, so that those of other derivations there differ."""
+        """The prefix of ids on a page, which differs from those of other derivations there."""
         d = self.derivation
         by = ",".join(x.name for x in d.wrt)
         return f"d{sha256(f'{d.function.name} {by} {len(d.steps)}'.encode()).hexdigest()[:6]}"
@@ -176,7 +178,7 @@ class View:
         return f"{rule.number} {rule.name}"
 
     def about(self, number: int) -> tuple[str, ...]:
-        """The names of the statement that step `number` is about, and of those that it makes."""
+        """The names of the subject of step `number`, and of the statements that it makes."""
         step = self.derivation.steps[number - 1]
         own = [] if step.subject is None else [step.subject]
         change = self.rows.changes[number - 1]
@@ -185,7 +187,7 @@ class View:
 
     @cached_property
     def made(self) -> dict[str, tuple[int, Statement]]:
-        """The statements that steps make, by name, each with its first step: the program's, and then cotangents."""
+        """The statements that steps make, by name, each with its first step: first the program's, then cotangents."""
         found: dict[str, tuple[int, Statement]] = {}
         for number, change in enumerate(self.rows.changes, 1):
             for row in change.given:
@@ -208,7 +210,7 @@ class View:
 
     @cached_property
     def origins(self) -> dict[str, Origin]:
-        """Where names come from: those of statements that steps make, and those that the adjoint has for them."""
+        """The origins of names: those of statements that steps make, and the adjoint's names for these."""
         found = {name: Origin(step, (name,)) for name, (step, _) in self.made.items()}
         for x, (step, left) in self.cotangents.items():
             own = self.names.of(x)  # type: ignore[arg-type]
@@ -231,7 +233,7 @@ class View:
 
     @cached_property
     def worked(self) -> Worked | None:
-        """The values of all statements, where there are any."""
+        """The values of all statements, if there are any."""
         return worked(self.derivation, self.setting)
 
     def frame(self, number: int) -> Frame:
@@ -254,7 +256,7 @@ class View:
         )
 
     def _sums(self, number: int) -> tuple[float, float] | None:
-        """What the inner products add up to before and after the step; None where one has no value."""
+        """The sum of the inner products before and after the step; None if one has no value."""
         if self.worked is None:
             return None
         found = []
@@ -352,7 +354,7 @@ class View:
         return run(visit(outputs))
 
     def _lines(self, number: int) -> Iterator[Line | Gap]:
-        """The expression before and after the step in one: what both have, and what it takes and gives."""
+        """The expression before and after the step in one: common rows, and those that the step removes and adds."""
         change = self.rows.changes[number - 1]
         marks = {**dict.fromkeys(change.taken, "before"), **dict.fromkeys(change.given, "after")}
         shown = [row for row in self.rows.all if row in marks or row.is_alive(number)]
@@ -367,7 +369,7 @@ class View:
                 yield Gap(mark, sum(1 for _ in group))
 
     def _kept(self, shown: list[Row], marks: dict[Row, str]) -> set[Row]:
-        """Of many rows, those that the step rewrites, those that it mentions, and those beside them."""
+        """The rows to show if there are many: those that the step rewrites or mentions, and their neighbours."""
         kept = dict.fromkeys(list(marks)[:_MOST_MARKED])
         mentioned = {x for row in kept for x in _mentioned(row)}
         kept |= dict.fromkeys([row for row in shown if isinstance(row.part, Let) and row.part.statement in mentioned])

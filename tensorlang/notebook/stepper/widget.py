@@ -1,4 +1,4 @@
-"""A derivation in a live notebook: its steps are made as they are looked at, at sizes that can be changed there."""
+"""A derivation in a live notebook: steps are made when they are viewed, at sizes that can be changed there."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tensorlang.notebook.stepper.page import CSS, SCRIPT, counted_at, label, rul
 from tensorlang.notebook.stepper.view import View
 
 _AT_ONCE = 60
-"""The frames of derivations with so few of them are sent together, so that they outlive the kernel."""
+"""The most frames of a derivation that are sent together, so that they outlive the kernel."""
 
 
 class Stepper(anywidget.AnyWidget):
-    """Steps through a derivation; `step` is where, 0 for the program and one more than the steps for the adjoint.
+    """Steps through a derivation; `step` is the position: 0 is the program, and after the last step comes the adjoint.
 
-    `sizes` are what costs are counted at; setting either, here or there, moves the view.
+    Costs are counted at `sizes`; setting either, in Python or in the view, updates the view.
     """
 
     _esm = SCRIPT
@@ -66,7 +66,7 @@ class Stepper(anywidget.AnyWidget):
         return {s.name: data[s.name] for s in self._view.derivation.function.sizes if s.name in data}
 
     def _asked(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
-        """The page asks for a frame; the next one comes with it."""
+        """Answer the page's request for a frame; the next one is sent along."""
         k = int(content["wanted"])
         self.send({"frames": self._frames(range(k, min(k + 2, len(self.titles))))})
 

@@ -1,8 +1,8 @@
 """A derivation worked through with numbers: the values of its statements and differentials at small sizes.
 
-They are those of the reference evaluator. Arrays that are not given are drawn at random, always the same ones, and so
-is the direction in which the differentials are taken. Each inner product is then a number, and the numbers of all
-add up to the same before and after every step.
+The reference evaluator computes them. Arrays that are not given are random but reproducible, and so is the direction in
+which the differentials are taken. Each inner product is then a number, and the sum of all is the same before and after
+every step.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Worked:
-    """The values of statements and of their differentials, and the setting that they are at."""
+    """The values of statements and of their differentials, and the setting at which they were computed."""
 
     values: Mapping[Statement, Reals]
     differentials: Mapping[Statement, Reals]
@@ -76,7 +76,7 @@ class Worked:
     cotangent: Var
 
     def product(self, product: InnerProduct) -> float | None:
-        """The value of an inner product; None where only the program itself chooses its points."""
+        """The value of an inner product; None if its points depend on choices by the program itself."""
         left, right = self.values.get(product.left), self.differentials.get(product.right)
         if left is None or right is None:
             return None
@@ -90,7 +90,7 @@ class Worked:
         return product.sign * float(np.sum(np.asarray(left * right)[at])) if points.count else 0.0
 
     def given(self) -> list[tuple[str, str]]:
-        """The parameters, the differentials of those that are differentiated, and their values."""
+        """The parameters, the differentials of differentiated ones, and their values."""
         own = [x for x in self.values if isinstance(x, Input) and is_given(x) and not isinstance(x, Integers)]
         rows = [(str(read(x, {})), array_text(self.values[x])) for x in own]
         return rows + [
@@ -98,7 +98,7 @@ class Worked:
         ]
 
     def row(self, part: Part) -> Reals | None:
-        """The value of a row of the expression: of a let, what it defines, else a number; None for none."""
+        """The value of a row of the expression: for a let, the value that it defines, else a number; None if none."""
         match part:
             case Let(x) | Under(x):
                 return self.values.get(x)
@@ -126,7 +126,7 @@ def _whole(cotangent: Var, path: tuple[int, ...], x: Statement) -> InnerProduct:
 
 
 def _parts(outputs: Outputs) -> list[tuple[tuple[int, ...], Statement]]:
-    """The parts of an output, from left to right, and how they are projected out."""
+    """The parts of an output, from left to right, with the projections that lead to them."""
     found: list[tuple[tuple[int, ...], Statement]] = []
     stack: list[tuple[tuple[int, ...], Outputs]] = [((), outputs)]
     while stack:
@@ -151,7 +151,7 @@ def worked(d: Derivation, chosen: Chosen) -> Worked | None:
     wanted = [*program.statements, *outputs, *lefts, *made, *points.values()]
     try:
         setting = known(to_function(program), chosen.data)
-        for positive in (False, True):  # a logarithm or a root wants positive numbers
+        for positive in (False, True):  # logarithms and roots need positive numbers
             draw = _Draw(setting.sizes, chosen.data, positive)
             args = {p: draw(p) for p in (*d.result.params, *total.params[len(program.params) :])}
             values = _values(replace(program, params=d.result.params), wanted, args)
@@ -173,11 +173,11 @@ def _points(x: Defining) -> Statement:
 
 
 class _Draw:
-    """Values for parameters: those that are given, else random ones of few digits."""
+    """Values for parameters: the given ones, else random ones with few digits."""
 
     def __init__(self, sizes: Mapping[Size, int], given: Mapping[str, Any], positive: bool) -> None:
         self.sizes, self.given = sizes, given
-        self.random = Random(_SEED)  # of Python, which draws the same where NumPy is another
+        self.random = Random(_SEED)  # Python's generator, which does not depend on the version of NumPy
         self.least = 0.5 if positive else -1.5
 
     def __call__(self, p: Parameter) -> Any:
@@ -196,7 +196,7 @@ class _Draw:
 
 
 def _values(s: SSA, wanted: Iterable[Statement], args: Mapping[Parameter, Any]) -> dict[Statement, Reals]:
-    """The values of the statements that are wanted, by one evaluation."""
+    """The values of the wanted statements, by one evaluation."""
     found = [x for x in dict.fromkeys(wanted) if not isinstance(x, Defining | Constant)]
     constants: dict[Statement, Reals] = {x: np.full((), float(x.value)) for x in wanted if isinstance(x, Constant)}
     if not found:
@@ -220,7 +220,7 @@ def number_text(value: float) -> str:
 
 
 def array_text(value: Reals) -> str:
-    """The first elements of an array, and its shape where that is not plain."""
+    """The first elements of an array, and its shape if that is not obvious."""
     if not value.ndim:
         return number_text(float(value))
     whole = value.size <= _SHOWN

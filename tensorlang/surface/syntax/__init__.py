@@ -1,10 +1,10 @@
 """The text syntax as data: every construct with its form, its meaning, an example and the nodes that it makes.
 
-The parser is written by hand (`tensorlang.surface.expressions`), for the sake of its messages. This is what it reads,
-in EBNF as Lark has it; the documentation's language reference is made of it, and tests hold the two to each other:
-each example is read, and makes these nodes, and every program that is read is a sentence of this grammar. What the
-grammar leaves open is how far the word-headed constructs reach (as far right as they can), and what a name stands
-for.
+The parser is written by hand (`tensorlang.surface.expressions`), for better messages. This package describes what it
+reads, in Lark's EBNF. The documentation's language reference is generated from it, and tests keep it and the parser
+consistent: each example parses to its nodes, and every program that parses is a sentence of this grammar. The grammar
+does not determine how far constructs that begin with a word extend (as far right as they can), nor the meanings of
+names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME: /(?!({"|".join(sorted(RESERVED | {"pow"}))})\b)[A-Za-z_][A-Za-z0-9_]*/
 NUMBER: /[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?/
 INTEGER: /[0-9]+/
 """
-"""What words and numbers are."""
+"""The terminals: words and numbers."""
 
 
 def constructs() -> tuple[Construct, ...]:

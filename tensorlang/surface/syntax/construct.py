@@ -1,4 +1,4 @@
-"""What one way to write something is, and a kind of phrase that has several."""
+"""Constructs, each a way to write a phrase, and categories of phrases."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Construct:
     """One way to write a phrase: its EBNF, what it means, a program with one, and the same program in Python.
 
-    `python` is the value of the program's body, with the program's parameters and sizes as variables, and None where
-    Python has nothing of its own to say. `nodes` are the classes that the construct makes.
+    `python` is the value of the program's body, with the program's parameters and sizes as variables, or None if there
+    is no separate form in Python. `nodes` are the classes of nodes that the construct makes.
     """
 
     name: str

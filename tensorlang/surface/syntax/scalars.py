@@ -89,4 +89,4 @@ SCALAR_PARAMETERS = Category(
 )
 
 SCALAR: tuple[Category, ...] = (SCALAR_PARAMETERS, BLOCKS, QUANTITIES)
-"""What functions of numbers consist of."""
+"""The parts of functions of numbers."""

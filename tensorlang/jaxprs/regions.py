@@ -75,10 +75,10 @@ FIRST_STEPS = 40_000
 """The additional steps for any region: about the time that JAX takes for the smallest gradient."""
 
 OPERATIONS = 50
-"""One more step for this many operations of JAX's gradient: it is paid back when the gradient has run often."""
+"""The operations of JAX's gradient that allow one further step, which is paid back after some dozens of runs."""
 
 OUTSIDE_PRODUCTS = 10
-"""The same for operations that are not in products, which take longer."""
+"""The same for operations outside of matrix products, which take longer."""
 
 PATIENCE = 10_000_000
 """The steps that a region may always take if it is only analysed: some seconds."""

@@ -6,8 +6,8 @@ from inspect import signature
 from typing import ParamSpec
 from weakref import WeakSet
 
-from tensorlang.budget import limited
-from tensorlang.errors import ArgumentError
+from tensorlang.budget import limited, limits
+from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
@@ -37,9 +37,21 @@ from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
-__all__ = ["is_simple", "on_disk", "other_forms", "passes", "read_simplified", "simplify", "simplify_ssa"]
+__all__ = [
+    "STEPS_OF_A_FORM",
+    "is_simple",
+    "on_disk",
+    "other_forms",
+    "passes",
+    "read_simplified",
+    "simplify",
+    "simplify_ssa",
+]
 
 P = ParamSpec("P")
+
+STEPS_OF_A_FORM = 3_000_000
+"""The most steps of work for another form of a program, and for its code; a form that takes more is left out."""
 
 _simple: WeakSet[Expr] = WeakSet()
 """The bodies of simplified programs, which are not simplified again."""
@@ -152,9 +164,13 @@ def other_forms(f: Function) -> Iterator[Function]:
 
 def _in_form(f: Function, change: Callable[[SSA], SSA]) -> Iterator[Function]:
     s = tidy(normal_ssa(f))
-    t = change(s)
-    if t.statements != s.statements:
-        made = derived(read_back(t), f)
+    try:
+        with limits(steps=STEPS_OF_A_FORM):
+            t = change(s)
+            made = derived(read_back(t), f) if t.statements != s.statements else None
+    except LimitError:
+        return
+    if made is not None:
         _simple.add(made.body)
         yield made
 

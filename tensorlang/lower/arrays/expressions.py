@@ -18,7 +18,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.predicates import Or, Predicate, conjunction
+from tensorlang.language.predicates import FALSE, Or, Predicate, conjunction
 from tensorlang.language.types import R
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
@@ -79,7 +79,7 @@ class Compiler:
             case Bracket(_, Sum()) | Sum():
                 v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
-                if isinstance(p, Or) and a.type is R and exclude_one_another(scope, p.parts):
+                if isinstance(p, Or) and p is not FALSE and a.type is R and exclude_one_another(scope, p.parts):
                     pieces = yield from call(assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared))
                     if pieces is not None:
                         return pieces

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
-from tensorlang.errors import NormalFormError
+from tensorlang.budget import limits
+from tensorlang.errors import LimitError, NormalFormError
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
@@ -16,7 +17,7 @@ from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
-from tensorlang.simplify import other_forms
+from tensorlang.simplify import STEPS_OF_A_FORM, other_forms
 
 
 class Source:
@@ -78,7 +79,11 @@ def source_of(
     if sparse:  # what such a program does is not counted
         return made
     for form in other_forms(f):
-        other = Source(form, sparse, exact, strict, in_step)
+        try:
+            with limits(steps=STEPS_OF_A_FORM):
+                other = Source(form, sparse, exact, strict, in_step)
+        except LimitError:
+            continue
         if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):
             made = other
     return made

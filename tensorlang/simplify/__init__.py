@@ -155,7 +155,7 @@ def other_forms(f: Function) -> Iterator[Function]:
     if _has_alternatives(f):
         forms += _in_form(f, in_cases)
     if _has_fills(f):
-        forms += _in_form(f, lambda s: s if (t := in_fills(s)) is s else simplify_ssa(t))
+        forms += _in_form(f, lambda s: s if (t := in_fills(s)) is s else in_cases(simplify_ssa(t)))
     yield from forms[1:]
     if any(isinstance(p, IndexArray) for p in f.params):
         for form in forms:

@@ -11,16 +11,18 @@ The band is stored as a band, the fill as an array of one axis less, and sums ov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    Or,
     Predicate,
     conjunction,
     conjuncts,
+    disjunction,
     equal,
     free_atoms,
     lookups,
@@ -31,20 +33,23 @@ from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Map,
+    Selection,
     Statement,
     Term,
     factor_indices,
     inner_ranges,
+    operands,
     own_indices,
     own_ranges,
 )
 from tensorlang.normal.tidy import addition, renewed, tidy, with_operands
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
-from tensorlang.simplify.thin import leaves_few
+from tensorlang.simplify.thin import is_thin_union, leaves_few
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class _Filled:
 class _Pass:
     """The statements so far in their new form, and those of them that are filled."""
 
+    chosen: frozenset[IndexArray]
     new: dict[Statement, Statement] = field(default_factory=dict)
     filled: dict[Statement, _Filled] = field(default_factory=dict)
     _constant: dict[tuple[Statement, Index], bool] = field(default_factory=dict)
@@ -78,7 +84,7 @@ class _Pass:
                         self.filled[x] = found
                         return _whole(found, x)
                 return with_operands(x, self.new)
-            case Contraction() if any(y in self.filled for y in x.factors) and not _is_listed(x):
+            case Contraction() if any(y in self.filled for y in x.factors) and not self._names_chosen(x.pred):
                 return self._product(x)
             case _:
                 return with_operands(x, self.new)
@@ -90,22 +96,25 @@ class _Pass:
         if known or isinstance(x, Map):
             return iter(known)
         ranges = own_ranges(x)
-        thin = dict.fromkeys(t.pred for t in x.terms if not lookups(t.pred))
-        return (p for p in thin if leaves_few(conjuncts(p), ranges, ranges) and self._is_filled_outside(x, p))
+        thin = dict.fromkeys(t.pred for t in x.terms if _is_thin(t.pred, ranges) and not self._names_chosen(t.pred))
+        return (p for p in thin if self._is_filled_outside(x, p))
+
+    def _names_chosen(self, p: Predicate) -> bool:
+        """Whether `p` reads elements of arrays that the program selects or compares itself."""
+        return any(a.array in self.chosen for a in lookups(p))
 
     def _is_filled_outside(self, x: Addition, few: Predicate) -> bool:
-        """Whether `x` is the same along some axis where `few` does not hold, which leaves few places of that axis."""
+        """Whether `x` is the same along some axis where `few` does not hold."""
         found = self._split(x, few)
-        along = own_ranges(x)
-        return found is not None and any(
-            leaves_few(conjuncts(few), [i], along) and self._is_constant(found.fill, i) for i in along
-        )
+        return found is not None and any(self._is_constant(found.fill, i) for i in own_ranges(x))
 
     def _split(self, x: Addition | Map, few: Predicate) -> _Filled | None:
         """`x` under `few` and elsewhere; None if that can't be said, or is nowhere."""
         ranges = own_ranges(x)
-        opposite = negation(few)
-        if opposite is None or (rest := simplify_in(opposite, ranges)) is FALSE:
+        rest = _opposite(few, [t.pred for t in x.terms] if isinstance(x, Addition) else [], ranges)
+        if rest is None:
+            rest = next((f.rest for y in operands(x) if (f := self.filled.get(y)) is not None and f.few is few), None)
+        if rest is None or rest is FALSE:
             return None
         return _Filled(few, self._under(x, few, ranges), rest, self._under(x, rest, ranges))
 
@@ -165,20 +174,18 @@ class _Pass:
     def _product(self, x: Contraction) -> Statement:
         """A product with each part of its first filled factor, as an addition; filled if its own indices tell where."""
         k = next(k for k, y in enumerate(x.factors) if y in self.filled)
-        places, solved = factor_indices(x), inner_solution(x)
-        here: dict[Atom, Affine] = {
-            i: solved.values.get(j) or atom_affine(j) for i, j in _pairs(x.factors[k], places[k])
-        }
+        solved = inner_solution(x)
+        places: list[dict[Atom, Affine]] = [
+            {i: solved.values.get(j) or atom_affine(j) for i, j in zip(own_indices(y), at, strict=True)}
+            for y, at in zip(x.factors, factor_indices(x), strict=True)
+        ]
         ties = conjunction([solved.rest, *(equal(atom_affine(i), a) for i, a in solved.values.items())])
         every = ranges_predicate({**own_ranges(x), **inner_ranges(x)})
         there: list[tuple[Predicate, tuple[Statement, ...]]] = []
         for p, _ in self.filled[x.factors[k]].parts():
-            q = substitute(p, here)
-            around = conjunction([every, ties, q])
-            at = [
-                {i: atom_affine(j) for i, j in _pairs(y, inside)} for y, inside in zip(x.factors, places, strict=True)
-            ]
-            there.append((q, tuple(self._read(y, around, back) for y, back in zip(x.factors, at, strict=True))))
+            q = substitute(p, places[k])
+            around = conjunction([every, solved.rest, q])
+            there.append((q, tuple(self._read(y, around, at) for y, at in zip(x.factors, places, strict=True))))
         (few, first), (rest, second) = there
         if own_ranges(x).keys() >= {i for i in free_atoms(few) if isinstance(i, Index)}:
             made, fill = (Contraction(ties, factors, x.summed, x.shape) for factors in (first, second))
@@ -186,11 +193,6 @@ class _Pass:
             return _whole(self.filled[x], x)
         sums = (Contraction(conjunction([ties, q]), factors, x.summed, x.shape) for q, factors in there)
         return addition([Term(1, TRUE, y) for y in sums], x.shape)
-
-
-def _pairs(y: Statement, at: Sequence[Index]) -> Iterator[tuple[Atom, Index]]:
-    """The indices of `y`, each with the one at which it is read."""
-    return zip(own_indices(y), at, strict=True)
 
 
 def _without_known(x: Statement, around: Predicate) -> Statement:
@@ -209,9 +211,22 @@ def _without_known(x: Statement, around: Predicate) -> Statement:
             return x
 
 
-def _is_listed(x: Contraction) -> bool:
-    """Whether data, or what was chosen, say where the factors are read."""
-    return any(a.lookups for a in inner_solution(x).values.values())
+def _opposite(p: Predicate, known: Iterable[Predicate], ranges: Ranges) -> Predicate | None:
+    """The condition that holds where `p` does not; if it is none of the language's own, one of those that are known."""
+    if (found := negation(p)) is not None:
+        return simplify_in(found, ranges)
+    around = ranges_predicate(ranges)
+
+    def is_opposite(q: Predicate) -> bool:
+        return is_empty(conjunction([p, q]), around) and implies(around, disjunction([p, q]))
+
+    return next(filter(is_opposite, known), None)
+
+
+def _is_thin(p: Predicate, ranges: Ranges) -> bool:
+    """Whether `p`, or each alternative of it, leaves few values of some index, given the others."""
+    parts = conjuncts(p)
+    return leaves_few(parts, ranges, ranges) or any(isinstance(q, Or) and is_thin_union(p, q, ranges) for q in parts)
 
 
 def _whole(found: _Filled, x: Statement) -> Statement:
@@ -221,7 +236,7 @@ def _whole(found: _Filled, x: Statement) -> Statement:
 
 def in_fills(s: SSA) -> SSA:
     """`s` with arrays that are the same along an axis, except at few places, taken apart."""
-    pass_ = _Pass()
+    pass_ = _Pass(frozenset(x.array for x in s.statements if isinstance(x, Selection | Comparison)))
     for x in s.statements:
         pass_.new[x] = pass_.made(x)
     changed = renewed(s, pass_.new)

@@ -64,10 +64,14 @@ def _element(e: Expr) -> _Made | None:
 def _has_a_band(made: _Made) -> bool:
     """Whether an element is a sum of terms one of which is there for few values of an index, given the others."""
     ranges, e = made
-    if not isinstance(e, Add):
-        return False
-    terms = [part for part in (e.left, e.right) if isinstance(part, Bracket)]
-    return any(leaves_few(conjuncts(part.pred), ranges, ranges) for part in terms)
+    found, left = [], [e]
+    while left:
+        part = left.pop()
+        if isinstance(part, Add):
+            left += [part.left, part.right]
+        elif isinstance(part, Bracket):
+            found.append(part.pred)
+    return isinstance(e, Add) and any(leaves_few(conjuncts(p), ranges, ranges) for p in found)
 
 
 def _compared(e: Expr) -> tuple[Expr | None, bool]:

@@ -101,7 +101,9 @@ def has_shared_cases(ctx: Context, c: Summation, q: Or) -> bool:
         alone = replace(c, parts=(*conjuncts(case), *(p for p in c.parts if p is not q)))
         if not all(isinstance(way(ctx, alone), WhyNot) for way in (in_groups, in_order)):
             return True
-        return any(way.applies(ctx, alone) is None for way in (COUNT, PREFIX_SUM, FACTOR))
+        if any(way.applies(ctx, alone) is None for way in (COUNT, PREFIX_SUM, FACTOR)):
+            return True
+        return any(isinstance(p, Or) and has_shared_cases(ctx, alone, p) for p in alone.parts)
 
     return len(q.parts) <= MOST_CASES and all(map(is_running, q.parts)) and exclude_one_another(c.scope, q.parts)
 

@@ -27,7 +27,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.arrays.accesses import REVERSED
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, of_one_index, solved
 from tensorlang.lower.arrays.context import Context
-from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.scope import Scope
@@ -53,6 +53,7 @@ from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep, call
+from tensorlang.simplify.thin import leaves_few
 
 
 def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
@@ -302,7 +303,18 @@ def _hoisted(ctx: Context, c: Summation, outer: Sequence[Predicate]) -> Deep[Val
 def _terms(ctx: Context, c: Summation) -> Add | WhyNot:
     if not isinstance(c.body, Add):
         return WhyNot("the body is no sum of terms")
-    return WhyNot("all terms have the same axes") if ctx.free_indices.is_uniform(c.body, c.scope.env) else c.body
+    if not ctx.free_indices.is_uniform(c.body, c.scope.env) or _has_a_thin_term(c, c.body):
+        return c.body
+    return WhyNot("all terms have the same axes, and none is under a condition that leaves few of them")
+
+
+def _has_a_thin_term(c: Summation, e: Add) -> bool:
+    """Whether a term is under a condition that leaves few values of a summed index, given the axes."""
+    ranges = {i: r.stop for i, r in c.ranges.items() if r.start is ZERO}
+    terms = [t for t in (e.left, e.right) if isinstance(t, Bracket)]
+    return any(
+        leaves_few(conjuncts(substitute(t.pred, c.scope.env)), c.summed.keys() & ranges.keys(), ranges) for t in terms
+    )
 
 
 def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
@@ -350,7 +362,10 @@ STRATEGIES = (
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
     Strategy(
-        "distribute", "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes", _terms, _distributed
+        "distribute",
+        "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes, or one of them is there for few s",
+        _terms,
+        _distributed,
     ),
     EXPAND,
     LOOP,

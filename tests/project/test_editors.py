@@ -1,4 +1,4 @@
-"""The grammar for editors knows the words that the language has, and colours programs as the lexer reads them."""
+"""The grammar for editors knows the words of the language, and colours programs as the lexer reads them."""
 
 from __future__ import annotations
 

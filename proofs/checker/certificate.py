@@ -295,7 +295,7 @@ class _Checked:
         return {*self.wrt, self.held["cotangent"]}
 
     def charges(self, budget: Budget) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
-        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is not
+        """The charges of the program and the adjoint, and the numbers of inputs and outputs; None if they are not
         exact."""
         return Costs(self.derivation, self.functions, budget).exact(self.program, self.adjoint, self.counted)
 

@@ -71,8 +71,7 @@ def check_externals(
 
 
 def program_at(program: Program, sizes: Mapping[str, Affine]) -> Program:
-    """`program` with index expressions in the places of its sizes; what it binds is named anew, so nothing is
-    captured."""
+    """`program` with index expressions substituted for its sizes; bound names are renamed, so nothing is captured."""
     params = tuple((x, type_at(kind, sizes)) for x, kind in program.params)
     return Program(program.name, params, _moved(program.body, sizes))
 

@@ -50,7 +50,7 @@ Numbers = Sequence[int]
 POSITIVE: Numbers = range(1, 9)
 SIGNED: Numbers = (*range(-8, 0), *range(1, 9))
 TIED: Numbers = (-4, 0, 0, 4)
-"""Numbers of which many are 0 and many are equal: only there do comparisons of values differ."""
+"""Numbers of which many are 0 and many are equal: only for such data do comparisons of values differ."""
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ class Ledger:
         return self._exchange(step, parts)
 
     def _waiting(self, low: int) -> Domain | None:
-        """The domain of a low piece all of which is still to be carried."""
+        """The domain of a low piece that is still to be carried as a whole."""
         return self.low[low].domain if 0 <= low < len(self.low) and self.low[low].weight else None
 
     def _exchange(self, step: Open | Split, domains: Iterable[Domain]) -> bool:

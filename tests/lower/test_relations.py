@@ -285,7 +285,7 @@ def test_what_is_only_read_where_a_relation_holds_is_held_there() -> None:
 def test_no_two_values_are_added_in_place_out_of_order(count: int) -> None:
     y, d = np.arange(count) % 7, np.ones(count, np.float32)
     f = lower(adjoint(parse("f(x: [m]R, y: [n]idx(m)) = gen i:n. x[y[i]]")))
-    # a CPU adds them up one after the other, in a loop if they are many; what is sorted on other machines is added up
+    # a CPU adds them up one after the other, in a loop if they are many; on other machines they are sorted and added up
     # by a scatter that knows they are sorted
     for platform in ("cpu", "cuda"):
         exported = jax.export.export(jax.jit(f), platforms=[platform])(np.ones(7, np.float32), y, d)

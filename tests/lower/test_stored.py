@@ -126,7 +126,7 @@ def test_an_array_that_is_read_both_ways_is_turned_by_itself(body: str) -> None:
 
 @pytest.mark.parametrize("n", [3, 23])
 def test_an_array_that_is_turned_is_not_overwritten_by_what_reads_it_both_ways(n: int) -> None:
-    # jaxlib 0.10.2 does so with an array of which nothing else is read later, under names that it takes for two
+    # jaxlib 0.10.2 does so with an array that nothing else reads later, under names that it takes for two arrays
     text = """f(x: [n]R, a: [n][n]R) = let t = gen i:n, j:n. exp(a[i, j] * x[j]) in
       let u = gen i:n, j:n. t[i, j] + 2 * t[j, i] in gen i:n. sum j:n. u[i, j] * x[j]"""
     f = parse(text)
@@ -155,10 +155,10 @@ _CHOSEN = "f(x: [n]R, z: [n]R, y: [n]idx(m), v: [m]R) = let s = gen k:m. sum i:n
 @pytest.mark.parametrize(
     "body, wanted",
     [
-        # made of sums, which are as many: otherwise each element that is chosen is computed, of all that it is made of
+        # made of as many sums: otherwise each element that is chosen is recomputed, from all that it is made of
         ("let t = gen k:m. exp(s[k]) + v[k] in gen i:n. x[i] * t[y[i]]", True),
         ("let t = gen k:m. s[k] * v[k] in gen i:n. x[i] * t[y[i]]", True),
-        # made of what is given, of which only a few may be chosen, or of one array alone
+        # made of parameters, of which only a few elements may be chosen, or of a single array
         ("let t = gen k:m. exp(v[k]) in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. v[k] * v[k] in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. 2 * s[k] in gen i:n. x[i] * t[y[i]]", False),

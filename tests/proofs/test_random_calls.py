@@ -75,7 +75,7 @@ def answer(text: str) -> str:
     try:
         return "decided" if check(text, seconds=30).decided else "not decided"
     except (Refused, TooLarge) as error:
-        # nothing is said by certify of what it costs where a condition on values hides a call
+        # certify says nothing about the cost where a condition on values hides a call
         return "calls are not hidden" if "the adjoint costs" in str(error) else type(error).__name__
 
 

@@ -36,7 +36,7 @@ def command(line: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tasks of these names, up to the first that fails; gives its exit status."""
+    """Run the tasks of these names, up to the first that fails; return its exit status."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     names, further = arguments[:end], arguments[end + 1 :]
     if not names or not set(names) <= TASKS.keys():

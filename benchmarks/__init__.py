@@ -17,4 +17,4 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("TENSORLANG_CACHE", "off")  # what is measured is made
+os.environ.setdefault("TENSORLANG_CACHE", "off")  # measured work is done, not read from disk

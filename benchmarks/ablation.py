@@ -1,8 +1,8 @@
-"""`python -m benchmarks.ablation`: what each pass does for derivatives that are taken direction by direction.
+"""`python -m benchmarks.ablation`: the effect of each pass on derivatives that are taken direction by direction.
 
 The programs are those of dF~'s experiments (Shaikhha et al., figures 9 to 11). A derivative in n directions by forward
-mode costs n times the program, as written: `gen k:n. let dx = gen j:n. [j = k] in D[program]`. What each pass of
-ours makes of that is counted (Figure 6), for all sizes, next to the gradient or Jacobian by the adjoint.
+mode costs n times the program, as written: `gen k:n. let dx = gen j:n. [j = k] in D[program]`. The cost after each of
+our passes is counted (Figure 6), for all sizes, next to that of the gradient or Jacobian by the adjoint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROGRAMS = (
 
 
 def directions(f: Function, wrt: tuple[str, ...]) -> Function:
-    """The derivative of `f` in each direction of `wrt`, as forward mode gives it: an array for each parameter."""
+    """The derivative of `f` in each direction of `wrt`, by forward mode: an array for each parameter."""
     s = normal_ssa(f)
     held = tuple(p for name in wrt for p in s.params if isinstance(p, Var) and p.name == name)
     d = function_of(total_derivative(s, held))

@@ -1,4 +1,4 @@
-"""What a call costs when arrays are small: our functions beside JAX's own, compiled, in turns.
+"""The cost of a call when arrays are small: our functions beside JAX's own, compiled, in turns.
 
 python -m benchmarks.calls
 """
@@ -21,7 +21,7 @@ _CALLS = 300
 
 
 def main() -> None:
-    """Print microseconds a call, and times those of `jax.jit`."""
+    """Print microseconds per call, and the ratio to those of `jax.jit`."""
     f = tl.parse("f(x: [n]R, w: [m]R) = sum i:n. [i < m] * sin(x[i]) * w[i]")
     pairs = tl.parse("g(p: ([n]R, R)) = sum i:n. fst(p)[i] * snd(p)")
     x, w, s = jnp.ones(10), jnp.ones(7), jnp.ones(())

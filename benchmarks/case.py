@@ -1,4 +1,4 @@
-"""A benchmark program with all that is needed to run it: text, rivals, sizes, and inputs."""
+"""A benchmark program with everything needed to run it: text, rivals, sizes, and inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def small(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
 
 
 def sparse(points: int) -> Draw:
-    """A relation with about so many points."""
+    """A relation with about `points` points."""
 
     def draw(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
         places = rng.choice(dims[0] * dims[1], size=min(points, dims[0] * dims[1] // 4), replace=False)
@@ -64,13 +64,13 @@ class Case:
     """A program and its rivals.
 
     `program(xp, *arguments)` is the program as one would naturally write it for `xp`, which is `jax.numpy` or `torch`;
-    `torch`, where it is given, is the one for PyTorch, and `reference` the one for answers, where JAX gets the
+    `torch`, where given, is the program for PyTorch, and `reference` the program for answers, where JAX gets the
     gradient of the natural one wrong, or takes too long to compile it. `by_hand(*arguments)` is the best gradient that
-    we can write in JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense
-    boolean arrays to `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow;
-    `odd` are awkward ones at which answers are checked. `limits` says which promise a case is known not to keep, and
-    why: "cost", "model" or "space" (what is counted in compiled code, see
-    tests/measure/test_compiled_cost.py), with a number for one of `sizes` alone.
+    we can write in JAX; it also takes the output's cotangent if the program isn't scalar. Relations are dense boolean
+    arrays to `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are
+    awkward ones at which answers are checked. `limits` says which promise a case is known to break, and why: "cost",
+    "model" or "space" (counted in compiled code, see tests/measure/test_compiled_cost.py), with a number for only one
+    of `sizes`.
     """
 
     name: str
@@ -96,8 +96,8 @@ class Case:
 
     @cached_property
     def derived(self) -> tl.Function:
-        """What is measured: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian; or of a
-        Jacobian J the blocks J[i, .., i, ..], which are all of it where rows are independent. Its squares are
+        """The measured derivative: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian, or
+        the blocks J[i, .., i, ..] of a Jacobian J, which are all of J where rows are independent. Squares are
         `multiplied_out` if the case says so."""
         return tl.expand_squares(self._derivative) if self.multiplied_out else self._derivative
 
@@ -116,7 +116,7 @@ class Case:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the program gives one number."""
+        """Whether the program returns one number."""
         return not shape(self.function.type)[0]
 
     @property
@@ -125,7 +125,7 @@ class Case:
         return self.what == "gradient" and not self.is_scalar
 
     def _cost(self, f: tl.Function, sizes: Sizes, data: Mapping[str, Any]) -> int:
-        """What `f` costs. Where that depends on which points are chosen, all arrays are given."""
+        """The cost of `f`. Where the cost depends on which points are chosen, all arrays are given."""
         try:
             return tl.cost(f, **{**sizes, **data})
         except tl.ArgumentError:
@@ -160,7 +160,7 @@ class Case:
         return found
 
     def shapes(self, sizes: Sizes) -> list[Any]:
-        """As `arguments`, but shapes instead of arrays; relations and index arrays are data all the same."""
+        """As `arguments`, with shapes instead of arrays; relations and index arrays are still data."""
         rng = np.random.default_rng(0)
         values: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
         found: list[Any] = []
@@ -180,9 +180,9 @@ class Case:
         return found
 
     def model(self, sizes: Sizes, arguments: Sequence[Any]) -> tuple[int, int, int, int]:
-        """By the cost model: operations of the program and of what is derived, and their inputs and outputs.
+        """By the cost model: operations of the program and of its derivative, and their inputs and outputs.
 
-        Of `arguments`, of which shapes are enough, those are looked at that are data.
+        Only data among `arguments` are looked at; shapes suffice for the others.
         """
         data = {p.name: a for p, a in zip(self.function.params, arguments, strict=False) if not isinstance(p, Var)}
         program, derived = self._cost(self.function, sizes, data), self._cost(self.derived, sizes, data)
@@ -193,7 +193,7 @@ class Case:
 
 
 def _blocks(f: tl.Function, at: int) -> tl.Function:
-    """The elements J[i, .., i, ..] of the array J that `f` gives, whose second i is at place `at`."""
+    """The elements J[i, .., i, ..] of the array J that `f` returns, whose second i is at axis `at`."""
     whole = Var("J", f.type)
     binders = [(Index(f"i{k}"), size) for k, size in enumerate(shape(f.type)[0])]
     del binders[at]

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.certificates`: of how many programs the checker decides everything, and how long it takes.
+"""`python -m benchmarks.certificates`: for how many programs the checker decides everything, and how long it takes.
 
-The programs are those of the benchmarks, with recurrences and without, and those that stand in the pages, lessons,
-notebooks and examples: every text there that is a program with a derivative. A row for each program of which not
-everything is decided, or for which certifying or checking takes 10 seconds of one core or more; then the numbers.
+The programs are those of the benchmarks, with recurrences and without, and those in the pages, lessons, notebooks and
+examples: every text there that is a program with a derivative. Prints a row for each program about which something is
+undecided, or for which certifying or checking takes 10 seconds of one core or more; then the numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _codes() -> Iterator[tuple[Path, str]]:
 
 
 def _texts(code: str) -> Iterator[str]:
-    """`code` itself, and if it is Python its texts."""
+    """`code` itself, and if it is Python the strings in it."""
     yield code
     try:
         tree = ast.parse(code)
@@ -50,7 +50,7 @@ def _texts(code: str) -> Iterator[str]:
 
 
 def written() -> list[tuple[str, tl.Function]]:
-    """The programs in pages and examples, each once, with where it stands."""
+    """The programs in pages and examples, each once, with its place."""
     found: dict[str, tuple[str, tl.Function]] = {}
     for path, code in _codes():
         for text in _texts(code):

@@ -13,7 +13,8 @@ pass.
 gradients with their values against `jax.value_and_grad`. `guard` is the gradient of sqrt(x) where x > 0: against
 `jnp.where`, whose gradient is nan elsewhere ("apart" says so), and `lax.cond` under `jax.vmap`.
 
-Times are taken in turns, and given as medians of ratios; temporaries are those that XLA says the compiled code needs.
+Times are taken in turns, and given as medians of ratios; temporaries are those that the compiled code needs by XLA's
+account.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def measured(
     """Median time of each, the median of their ratios, temporaries, and the largest difference of their results."""
     made = [jax.jit(f) for f in (ours, theirs)]
     results = [jax.tree.leaves(f(*given)) for f in made]
-    # on the host, where a greatest value of what is nan is nan
+    # on the host, where the maximum of nans is nan
     apart = max(float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) for a, b in zip(*results, strict=True))
     times: list[list[float]] = [[], []]
     for _ in range(rounds):
@@ -190,7 +191,8 @@ TABLE: dict[str, tuple[str, str, Callable[..., Any], dict[str, tuple[int, ...]]]
         {"A": (32, 784), "B": (10, 32), "x": (784,), "z": (10,)},
     ),
 }
-"""The rows of Zygote's table 2 without loops: the program, what it is differentiated by, JAX's function, and shapes."""
+"""The rows of Zygote's table 2 without loops: the program, the parameters to differentiate by, JAX's function, and
+shapes."""
 
 
 def table_row(name: str, rounds: int) -> dict[str, Any]:

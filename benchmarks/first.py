@@ -1,4 +1,4 @@
-"""How long it takes until the first gradient is lowered, beside JAX: CPU seconds, each figure of a process of its own.
+"""The time until the first gradient is lowered, beside JAX's: CPU seconds, each figure from a separate process.
 
     python -m benchmarks.first                        our way, the way of a second process, JAX's; all families
     python -m benchmarks.first --only chain --count 400
@@ -8,7 +8,7 @@
     to_jax    text -> program -> jax.grad of it, traced and lowered
     JAX       jax.jit(jax.grad(f)) of the same program in JAX, traced and lowered
 
-Imports are not counted, nor what JAX does once in a process: a program of the family with two statements goes first.
+Neither imports nor JAX's work once per process are counted: a program of the family with two statements goes first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WAYS = ("ours", "again", "to_jax", "JAX")
 
 @dataclass(frozen=True)
 class Family:
-    """Programs of so many statements: as text, in JAX, and the shapes of their arguments."""
+    """Programs with a given number of statements: as text, in JAX, and the shapes of their arguments."""
 
     text: Callable[[int], str]
     jax: Callable[[int], Callable[..., Any]]

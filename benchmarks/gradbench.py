@@ -11,9 +11,10 @@
     lstm      gradient through a network of two recurrent layers
     det       gradient of a determinant, by elimination
 
-The problems are those of GradBench (https://github.com/gradbench/gradbench), the programs, in both languages, written
-for here; det is there by minors, and ht and the simulations are left out. Both are compiled by XLA and take turns in
-rounds; the ratio is the median of theirs. Answers are compared with one another, relative to the largest element.
+The problems are those of GradBench (https://github.com/gradbench/gradbench); the programs, in both languages, are our
+own. GradBench computes det by minors; ht and the simulations are left out here. Both programs are compiled by XLA and
+take turns in rounds; the ratio is the median of their ratios. Answers are compared with one another, relative to the
+largest element.
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ def _our_ba() -> Callable[..., Any]:
     by_x0 = 3
 
     def blocks(*arguments: Any) -> Any:
-        """The blocks [p][2][..] of the Jacobian by each parameter; that by x0 is diagonal, and comes as such."""
+        """The blocks [p][2][..] of the Jacobian by each parameter; the block by x0 is diagonal, and is returned as a
+        diagonal."""
         pieces = jax.tree.leaves(jacobian(*arguments), is_leaf=lambda x: isinstance(x, list))
         found = [x for ((x, _, _),) in pieces]
         found[by_x0] = found[by_x0][:, :, None] * jnp.eye(2)
@@ -220,7 +222,8 @@ def _ode(x: Array, h: Array) -> Array:
 
 
 def _layer(k: int, read: str) -> str:
-    """The next cell and hidden state of a layer, which reads that: forgets, takes in, gives out, changes."""
+    """The next cell and hidden state of a layer that reads `read`: the forget, input and output gates, and the
+    change."""
     w, h, c = 2 * k, f"h{k}", f"c{k}"
     return f"""
       let n{c} = gen i:d. {c}[i] * sigmoid({read}[i] * w[{w}, 0, i] + w[{w + 1}, 0, i])
@@ -341,7 +344,7 @@ EVALUATIONS = (
 
 
 def in_turns(fns: Sequence[Callable[..., Any]], arguments: Arguments, rounds: int) -> list[list[float]]:
-    """Seconds of each function in rounds, in which they take turns: of some calls the fastest."""
+    """Seconds of each function in rounds, in which they take turns: those of the fastest of some calls."""
     found: list[list[float]] = [[] for _ in fns]
     start = time.perf_counter()
     jax.block_until_ready(fns[0](*arguments))
@@ -363,7 +366,7 @@ def leaves(found: Any) -> tuple[Any, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table. 1 if answers differ."""
+    """Print the table; return 1 if answers differ."""
     quick = "--quick" in arguments
     print(f"{'evaluation':12}{'sizes':28}{'ours, us':>10}{'before, s':>11}{'JAX, us':>10}{'before, s':>11}{'ratio':>7}")
     wrong, ratios = False, []

@@ -1,12 +1,12 @@
-"""The command for kernels on a GPU: are they right, and how do they compare with XLA and with the card's limits?
+"""The command for kernels on a GPU: whether they are right, and how they compare with XLA and with the card's limits.
 
     python -m benchmarks.kernels [--only NAME] [--quick] [--out FOLDER]
 
-For each program of `benchmarks.programs.kernels` and its adjoint, in bfloat16 and float32, it compares with double
-precision, at an odd size and at those that are timed, and then times, in turns: the kernels; our `jax.numpy` code for
-the same program; and XLA's own code for the natural program under its mask, differentiated by `jax.vjp`. The card's
-bandwidth and rate are measured beforehand. Without a GPU, kernels are interpreted and lowered for an H100 at the
-smallest sizes, and nothing is timed.
+For each program of `benchmarks.programs.kernels` and its adjoint, in bfloat16 and float32, the results are compared
+with double precision, at an odd size and at the timed sizes. Then these are timed, in turns: the kernels; our
+`jax.numpy` code for the same program; and XLA's own code for the natural program under its mask, differentiated by
+`jax.vjp`. The card's bandwidth and rate are measured beforehand. Without a GPU, kernels are interpreted and lowered for
+an H100 at the smallest sizes, and nothing is timed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from benchmarks.report import environment
 
 OURS, PLAIN, XLA = "kernels", "our jax.numpy", "XLA, mask"
 BOUNDS = {"float32": 1e-4, "bfloat16": 3e-2}
-"""How far a result may be from that in double precision: by the norm of the difference, relative."""
+"""How far a result may be from that in double precision: the relative norm of the difference."""
 
 TARGETS = {
     ("triangle times matrix", "bfloat16"): (XLA, 1.7),
@@ -48,7 +48,7 @@ TARGETS = {
     ("matrix product", "bfloat16"): (XLA, 0.9),
     ("HM-LSTM cell", "float32"): (XLA, 1.0),
 }
-"""How many times as fast as whom the kernels should be, at the largest size."""
+"""How many times as fast as each peer the kernels should be, at the largest size."""
 
 _LEAST = 5e-3  # seconds that a peer runs in a round
 _ROUNDS = 15
@@ -68,7 +68,7 @@ class Limits:
 
 @dataclass
 class Row:
-    """A program, or its adjoint, at a size: seconds of each round, errors, and why there are none."""
+    """A program, or its adjoint, at a size: seconds of each round, errors, and the reasons for missing figures."""
 
     case: str
     of: str
@@ -88,13 +88,13 @@ class Row:
 
     @property
     def is_right(self) -> bool:
-        """Whether all that was compared agrees."""
+        """Whether everything compared agrees."""
         return bool(self.errors) and all(error <= BOUNDS[self.dtype] for error in self.errors.values())
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is computed for a case: the program itself, or its derivative."""
+    """The computation for a case: the program itself, or its derivative."""
 
     case: Case
     of: str
@@ -122,7 +122,7 @@ def cast(arguments: Sequence[Any], dtype: Any) -> list[Any]:
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Float32 means float32, in XLA's products too, which would otherwise be of TF32 on a GPU."""
+    """A context in which float32 means float32, in XLA's products, too, which would otherwise use TF32 on a GPU."""
     with jax.default_matmul_precision("highest"):
         yield
 
@@ -154,13 +154,13 @@ def compare(subject: Subject, sizes: Sizes, dtype: str, seed: int = 1) -> float:
 
 
 def peers(subject: Subject) -> dict[str, Callable[..., Any]]:
-    """What is timed."""
+    """The functions that are timed."""
     kernels, plain = tl.lower(subject.function, target="pallas-gpu"), tl.lower(subject.function)
     return {OURS: kernels, PLAIN: plain, XLA: subject.natural}
 
 
 def measure(subject: Subject, sizes: Sizes, dtype: str, budget: float) -> Row:
-    """The row of a subject at a size, every peer compiled for it."""
+    """The row of a subject at a size, with every peer compiled for that size."""
     row = Row(subject.case.name, subject.of, dtype, dict(sizes))
     try:
         sets = [cast(subject.arguments(sizes, seed), dtype) for seed in range(_SETS)]
@@ -187,7 +187,7 @@ def measure(subject: Subject, sizes: Sizes, dtype: str, budget: float) -> Row:
 
 
 def _operations(subject: Subject, sizes: Sizes, arguments: Sequence[Any]) -> int:
-    """By the cost model, of what predicates leave."""
+    """The operations by the cost model, at the points that predicates leave."""
     if sum(a.size for a in arguments if not jnp.issubdtype(a.dtype, jnp.floating)) > _POINTS:
         raise NotApplicable("its relations have too many points to count")
     params = subject.function.params
@@ -217,7 +217,7 @@ def _take_turns(ready: dict[str, Callable[..., Any]], sets: list[list[Any]], row
 
 
 def _timed(run: Callable[..., Any], sets: list[list[Any]], repeats: int) -> float:
-    """Seconds of one run among several, of which the last is waited for: a device does them in order."""
+    """Seconds of one run among several, of which only the last is waited for: a device runs them in order."""
     start = time.perf_counter()
     for k in range(repeats):
         result = run(*sets[k % len(sets)])
@@ -244,7 +244,7 @@ def _best(run: Callable[..., Any], *arguments: Any) -> float:
 
 
 def table(rows: Sequence[Row], card: Limits | None) -> str:
-    """The rows in Markdown, and what was wanted of the kernels."""
+    """The rows in Markdown, and the targets for the kernels."""
     head = [
         "program",
         "",
@@ -275,7 +275,7 @@ def table(rows: Sequence[Row], card: Limits | None) -> str:
 
 
 def _reached(row: Row, card: Limits | None) -> float | None:
-    """The least time that the card's limits allow, by the time taken."""
+    """The least time that the card's limits allow, divided by the time taken."""
     if card is None or not row.seconds.get(OURS):
         return None
     least = max((row.moved or 0) / card.bandwidth, (row.operations or 0) / card.rates[row.dtype])
@@ -283,7 +283,7 @@ def _reached(row: Row, card: Limits | None) -> float | None:
 
 
 def _verdicts(rows: Sequence[Row]) -> list[str]:
-    """Of each target whether it is met: at the largest size, by the program and by its adjoint."""
+    """Whether each target is met: at the largest size, by the program and by its adjoint."""
     lines = []
     for (case, dtype), (rival, wanted) in TARGETS.items():
         for of in ("program", "adjoint"):
@@ -309,7 +309,7 @@ def has_gpu() -> bool:
 
 
 def check(subject: Subject, dtype: str) -> Row:
-    """What can be checked without a GPU: numbers in the interpreter, and that code for GPUs is made."""
+    """The checks that need no GPU: numbers in the interpreter, and that code for GPUs is made."""
     sizes = subject.case.odd
     row = Row(subject.case.name, subject.of, dtype, dict(sizes))
     with _failures(row, OURS):
@@ -329,18 +329,18 @@ def for_gpu(subject: Subject, arguments: Sequence[Any]) -> str:
 
 
 def lowered_for_gpu(fn: Callable[..., Any], arguments: Sequence[Any], card: str = "NVIDIA H100") -> Any:
-    """`fn` for these arguments, or arrays like them, as JAX lowers it for a GPU, which need not be here."""
+    """`fn` for these arguments, or arrays like them, as JAX lowers it for a GPU; no GPU is needed."""
     with as_if_on(card):
         return jax.jit(fn).trace(*arguments).lower(lowering_platforms=("cuda",))
 
 
 CARDS = {"NVIDIA H100": "9.0", "NVIDIA B200": "10.0"}
-"""The GPUs that kernels are made for without them, and their compute capabilities."""
+"""The GPUs for which kernels can be made without having one, and their compute capabilities."""
 
 
 def as_if_on(card: str) -> AbstractContextManager[Any]:
-    """Kernels are made, and lowered, for one of `CARDS`."""
-    if jax.__version_info__ < (0, 11):  # which knows no kind of GPU that it could lower for
+    """A context in which kernels are made, and lowered, for one of `CARDS`."""
+    if jax.__version_info__ < (0, 11):  # JAX has no kind of GPU to lower for
         return nullcontext()
 
     class Card(jax.sharding.AbstractDevice):  # type: ignore[misc]

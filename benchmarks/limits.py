@@ -1,9 +1,9 @@
 """How far a gradient is from what the machine can do: the time in which it could move the bytes and do the operations.
 
-The bytes are those of what the compiled code is given and gives, or those that its instructions move where that is
-less, since it need not read all that it is given; the operations are those of its HLO. The machine's bandwidth is that
-of adding up an array that no cache holds, its peak that of a product of matrices; both are measured in the same run as
-the times. A gradient whose arrays the caches hold can be faster than that.
+The bytes are those of the compiled code's inputs and outputs, or those that its instructions move where that is less,
+since the code need not read all of its inputs; the operations are those of its HLO. The machine's bandwidth is measured
+by adding up an array too large for the caches, its peak by a product of matrices, both in the same run as the times. A
+gradient whose arrays fit into the caches can be faster than this limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUNDS = 7
 
 @dataclass(frozen=True)
 class Machine:
-    """What was measured: bytes and operations per second."""
+    """The measured bytes and operations per second."""
 
     bandwidth: float
     peak: float
@@ -36,7 +36,7 @@ class Machine:
         return f"{self.bandwidth / 1e9:.1f} GB/s, {self.peak / 1e9:.0f} Gflop/s"
 
     def seconds(self, moved: float, operations: float) -> float:
-        """The least time in which it moves so many bytes and does so many operations."""
+        """The least time in which it moves `moved` bytes and does `operations` operations."""
         return max(moved / self.bandwidth, operations / self.peak)
 
 
@@ -60,7 +60,7 @@ def _least(fn: Callable[[Any], Any], x: Any) -> float:
 def limit(case: Case, sizes: Sizes, given: Machine) -> float:
     """The least time, in seconds, of the derivative of `case` at `sizes`.
 
-    Raises `CountError` if what it does can't be counted.
+    Raises `CountError` if its operations can't be counted.
     """
     found = count(tl.lower(case.derived), *case.shapes(sizes))
     return given.seconds(min(found.inputs + found.outputs, found.traffic), found.operations)

@@ -1,4 +1,4 @@
-"""Timing peers in turns: in each round every one of them runs once, so that what disturbs one disturbs all."""
+"""Timing peers in turns: in each round every peer runs once, so that a disturbance affects all of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from benchmarks.reference import as_tuple, distance
 
 ROUNDS = 15
 PATIENCE = 90
-"""Seconds after which a peer that isn't ready is given up."""
-_LEAST = 2e-3  # seconds that a peer runs in each round, again and again if it is faster than that
+"""Seconds after which a peer that isn't ready is abandoned."""
+_LEAST = 2e-3  # seconds that a peer runs in each round, repeatedly if one run takes less
 FAILURES = (
     tl.TensorlangError,
     ArithmeticError,
@@ -36,12 +36,12 @@ FAILURES = (
     TypeError,
     ValueError,
 )
-"""What a peer that can't do a case may raise; the row says so, and the run goes on."""
+"""The errors that a peer may raise for a case that it can't do; the row says so, and the run goes on."""
 
 
 @dataclass
 class Timed:
-    """What a peer took: seconds of each round; seconds to compile; how far its result is from ours."""
+    """The times of a peer: seconds of each round; seconds to compile; and how far its result is from ours."""
 
     seconds: list[float] = field(default_factory=list)
     compiling: float = 0.0
@@ -55,8 +55,8 @@ class Timed:
 
 @dataclass
 class Row:
-    """A case at one size: what each peer took, or why it has no figure; at the largest size the time that the machine
-    needs at least (`limits`)."""
+    """A case at one size: the times of each peer, or why it has none; at the largest size also the least time that the
+    machine needs (`limits`)."""
 
     case: str
     suite: str
@@ -67,7 +67,7 @@ class Row:
     limit: float | None = None
 
     def ratio(self, ours: str, theirs: str) -> float | None:
-        """The median over the rounds of one's time by the other's."""
+        """The median over the rounds of the time of `ours` divided by that of `theirs`."""
         if ours not in self.timed or theirs not in self.timed:
             return None
         pairs = zip(self.timed[ours].seconds, self.timed[theirs].seconds, strict=False)
@@ -113,7 +113,7 @@ def _take_turns(ready: Mapping[str, Prepared], row: Row, rounds: int, budget: fl
     names = list(ready)
     once = {name: min(_timed(ready[name], 1) for _ in range(2)) for name in names}
     repeats = {name: max(1, min(200, int(_LEAST / once[name]))) for name in names}
-    order = random.Random(0)  # whom one comes after must not be the same in all rounds
+    order = random.Random(0)  # a peer must not follow the same other one in all rounds
     start = time.perf_counter()
     for _ in range(rounds):
         for name in order.sample(names, len(names)):
@@ -124,7 +124,7 @@ def _take_turns(ready: Mapping[str, Prepared], row: Row, rounds: int, budget: fl
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Raise `TimeoutError` in what takes longer than `PATIENCE`, as soon as Python has its turn."""
+    """A context that raises `TimeoutError` in code that takes longer than `PATIENCE`, as soon as Python runs again."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError(f"not ready after {PATIENCE} s")
@@ -139,7 +139,7 @@ def _patience() -> Iterator[None]:
 
 
 def _timed(peer: Prepared, repeats: int) -> float:
-    """Seconds of one run; where there are several, one more before them finds the caches as it leaves them."""
+    """Seconds of one run. Several runs are preceded by one more, so that each finds the caches as a run leaves them."""
     if repeats > 1:
         peer.run()
     start = time.perf_counter()

@@ -33,7 +33,7 @@ class NotApplicable(ValueError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A peer ready to run: `run` gives the result when it is there. `seconds` went into compiling."""
+    """A peer ready to run: `run` waits for the result and returns it. Compiling took `seconds`."""
 
     run: Run
     seconds: float
@@ -56,7 +56,7 @@ def _compiled(fn: Callable[..., Any], arguments: Sequence[Any]) -> Prepared:
 
 
 def _lowered(f: tl.Function, arguments: Sequence[Any]) -> Prepared:
-    """Our generated code. Sparse relations are data that the code is made for: `jax.jit` is given the others."""
+    """Our generated code. The code is specialised to sparse relations; the other arguments are passed to `jax.jit`."""
     lowered, sparse = tl.lower(f), [scipy.sparse.issparse(a) for a in arguments]
 
     def on_points(*rest: Any) -> Any:
@@ -74,7 +74,7 @@ def ours(case: Case, arguments: Sequence[Any]) -> Prepared:
 
 
 def program(case: Case, arguments: Sequence[Any]) -> Prepared:
-    """The program itself, lowered: what the derivative's time is measured by."""
+    """The program itself, lowered; the derivative's time is measured relative to its time."""
     return _lowered(case.function, arguments[:-1] if case.takes_cotangent else arguments)
 
 
@@ -220,7 +220,7 @@ def halide_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
     def run() -> Any:
         try:
             pipeline.realize(buffers)
-        except hl.HalideError as error:  # an Exception, and nothing more special
+        except hl.HalideError as error:  # a plain Exception, no subclass
             raise NotApplicable(f"Halide: {' '.join(str(error).split())}") from error
         return tuple(a.reshape(shape) for a, shape in zip(filled, shapes, strict=True))
 
@@ -267,4 +267,4 @@ PEERS: dict[str, Peer] = {
 """By name; the first two are ours."""
 
 QUICK = (OURS, PROGRAM, JAX, BY_HAND)
-"""Those of a quick run."""
+"""The peers of a quick run."""

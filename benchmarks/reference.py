@@ -1,4 +1,4 @@
-"""What a case's gradient is, in double precision, by JAX's own rules, with XLA's faulty fusions switched off."""
+"""A case's gradient in double precision, by JAX's own rules, with XLA's faulty fusions switched off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.case import Case, dense
 
 _OPTIONS: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""jaxlib 0.10.2 compiles some sums of products wrongly on a CPU; not with these options."""
+"""jaxlib 0.10.2 compiles some sums of products wrongly on a CPU, except with these options."""
 
 
 def gradient(case: Case) -> Callable[..., tuple[Any, ...]]:
@@ -21,7 +21,7 @@ def gradient(case: Case) -> Callable[..., tuple[Any, ...]]:
 
 
 def gradient_of(case: Case, natural: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """The same for another program that means the same."""
+    """The same for another program with the same meaning."""
     program = lambda *args: natural(jnp, *args)
     if case.what == "hessian":
         return lambda *args: (jax.hessian(program, case.argnums[0])(*args),)
@@ -47,7 +47,7 @@ def gradient_of(case: Case, natural: Callable[..., Any]) -> Callable[..., tuple[
 
 
 def blocks(xp: Any, jacobian: Any) -> Any:
-    """J[i, a, i, b] of the Jacobian J, of an array of two dimensions by one of two."""
+    """J[i, a, i, b] of the Jacobian J of one two-dimensional array by another."""
     return xp.einsum("iaib->iab", jacobian)
 
 
@@ -66,7 +66,7 @@ def _run(fn: Callable[..., Any], arguments: Sequence[Any]) -> Any:
 
 
 def as_tuple(result: Any) -> tuple[Any, ...]:
-    """A gradient as a tuple: of one array, if it is one."""
+    """A gradient as a tuple; a single array becomes a tuple of one."""
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 

@@ -48,20 +48,20 @@ def _processor() -> str:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean; nan of nothing."""
+    """The geometric mean; nan if there are no values."""
     logs = [math.log(v) for v in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def fastest(row: Row) -> float | None:
-    """Our time by that of the fastest peer that agrees with us."""
+    """Our time divided by that of the fastest peer that agrees with us."""
     rivals = [name for name, t in row.timed.items() if name != OURS and t.differs is not None and t.differs <= WRONG]
     found = [row.ratio(OURS, name) for name in rivals]
     return max((r for r in found if r is not None), default=None)
 
 
 def save_rows(suite: str, rows: Sequence[Row], to: Path, machine: Machine) -> str:
-    """Write `suite`.json, .md and .png; gives the Markdown."""
+    """Write `suite`.json, .md and .png; return the Markdown."""
     text = f"{_table(suite, rows)}\nThe limit is that of {machine}.\n"
     data = {"environment": environment(), "rows": [asdict(row) for row in rows]}
     (to / f"{suite}.json").write_text(json.dumps(data, indent=1))
@@ -141,7 +141,7 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
 
 
 def save_growth(growths: Sequence[Growth], statements: Sequence[Growing], to: Path) -> str:
-    """Write scaling.json and .md, and a plot for each case; gives the Markdown."""
+    """Write scaling.json and .md, and a plot for each case; return the Markdown."""
     head = ["program", "", *[f"{who}: {what}" for what in WHAT for who in WHO]]
     lines = ["# Scaling", "", "Exponents: figures grow as the size to this power.", "", _row(head)]
     lines.append(_row(["---"] * len(head)))
@@ -180,7 +180,7 @@ def _figure(width: float, height: float, panels: int = 1) -> tuple[Any, Any]:
 
 
 def _plot_ratios(rows: Sequence[Row], path: Path) -> None:
-    """Our time by JAX's gradient and by that written by hand, row by row."""
+    """Our time divided by that of JAX's gradient and of the one written by hand, row by row."""
     figure, axes = _figure(9, 1 + 0.16 * len(rows))
     ax = axes[0, 0]
     labels = [f"{row.case} {' '.join(f'{k}={v}' for k, v in row.sizes.items())}" for row in rows]
@@ -199,7 +199,7 @@ _STYLES = {OURS: ("C0", "-"), PROGRAM: ("C0", ":"), JAX: ("C1", "-"), JAX_PROGRA
 
 
 def _plot_growth(growth: Growth, path: Path) -> None:
-    """Seconds, operations and bytes against the size, those that there are figures of."""
+    """Seconds, operations and bytes against the size, where there are figures."""
     shown = [what for what in WHAT if any(y > 0 for who in WHO for y in growth.figures[who][what])]
     figure, axes = _figure(1 + 3.7 * len(shown), 3.5, max(len(shown), 1))
     for ax, what in zip(axes[0], shown, strict=False):

@@ -25,7 +25,7 @@ from tensorlang.jaxprs.lint import judged
 
 @dataclass(frozen=True)
 class Report:
-    """A program as users wrote it: where it was reported, its pattern, a scalar function of arrays, and the arrays."""
+    """A program as a user wrote it: where it was reported, its pattern, a scalar function of arrays, and the arrays."""
 
     where: str
     pattern: str
@@ -60,13 +60,13 @@ def reads_in_a_loop(x: Any, places: Any) -> Any:
 
 
 def reads_in_a_scan(x: Any) -> Any:
-    """A scan that reads one element of what it closes over in each step."""
+    """A scan that in each step reads one element of an array that it closes over."""
     step = lambda total, i: (total * 0.9 + jnp.sin(x[i]), None)
     return jax.lax.scan(step, jnp.float32(0), jnp.arange(x.shape[0]))[0]
 
 
 def windows_in_a_scan(x: Any) -> Any:
-    """A scan that reads a window of what it closes over in each step."""
+    """A scan that in each step reads a window of an array that it closes over."""
     step = lambda total, i: (total * 0.9 + jnp.sum(jnp.sin(jax.lax.dynamic_slice_in_dim(x, i, 4))), None)
     return jax.lax.scan(step, jnp.float32(0), jnp.arange(x.shape[0] - 4))[0]
 
@@ -91,7 +91,7 @@ def wave(u: Any) -> Any:
 
 
 def diagonal_times_matrix(x: Any, a: Any) -> Any:
-    """A diagonal that is written as a matrix."""
+    """A diagonal, written as a matrix."""
     return jnp.sum((jnp.diag(x) @ a) ** 2)
 
 
@@ -116,7 +116,7 @@ def take_and_contract(table: Any, w: Any, rows: Any, columns: Any) -> Any:
 
 
 def score_of_edges(u: Any, v: Any, rows: Any, columns: Any) -> Any:
-    """Elements of a product of which few are read."""
+    """A product of which only few elements are read."""
     return jnp.sum(jnp.sin((u @ v.T)[rows, columns]))
 
 

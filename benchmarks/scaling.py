@@ -35,7 +35,7 @@ class Growth:
     missing: dict[str, str] = field(default_factory=dict)
 
     def exponent(self, who: str, what: str) -> float | None:
-        """The slope of a line through the figures' logarithms; None if there are none, or some are zero."""
+        """The slope of a line through the logarithms of the figures; None if there are no figures, or some are zero."""
         found = [(n, y) for n, y in zip(self.at, self.figures[who][what], strict=True) if y > 0]
         if len(found) < 2:
             return None
@@ -53,7 +53,7 @@ def ladder(case: Case) -> list[dict[str, int]]:
 
 
 def counted(case: Case, sizes: Sizes) -> dict[str, Count]:
-    """What the compiled programs do, counted in their HLO, of those that can be."""
+    """The operations of the compiled programs, counted in their HLO, for those in which they can be."""
     shapes = case.shapes(sizes)
     given = shapes[:-1] if case.takes_cotangent else shapes
     natural = lambda *args: case.program(jnp, *args)
@@ -73,7 +73,8 @@ def abstract(argument: Any) -> Any:
 
 
 def grow(case: Case, budget: float | None) -> Growth:
-    """The growth of a case; what fails at a size is left out there, and said. Without a budget nothing is timed."""
+    """The growth of a case. Anything that fails at a size is left out there and reported. Without a budget nothing is
+    timed."""
     growth = Growth(case.name, case.grows)
     for sizes in ladder(case):
         try:

@@ -2,10 +2,11 @@
 
     python -m benchmarks.sparse [--quick]
 
-Both give `jax.experimental.sparse.BCOO` under `jax.jit`, at each size the same elements (checked against one another).
-The first of two columns of times is that of evaluation, the median of rounds in which both take turns, and the ratio is
-the median of theirs; the other is what is done before: detection, colouring and compiling for asdex, which it does anew
-for each size; deriving and compiling for us. A call that gives a constant alone takes some 8 us of the smallest rows.
+Both return `jax.experimental.sparse.BCOO` under `jax.jit`, with the same elements at each size (checked against one
+another). The first column of times is evaluation, the median of rounds in which both take turns, and the ratio is the
+median of their ratios. The second is the preparation: for asdex detection, colouring and compiling, which it repeats
+for each size; for us deriving and compiling. Of the times in the smallest rows, some 8 us are those of a call that only
+returns a constant.
 """
 
 from __future__ import annotations
@@ -126,13 +127,13 @@ def ours(p: Program) -> Callable[[Any], Any]:
 
 
 def theirs(p: Program, x: Any) -> Callable[[Any], Any]:
-    """That of asdex, detected and coloured for the shape of `x`, compiled when it is called."""
+    """The derivative of asdex, detected and coloured for the shape of `x`, compiled when it is called."""
     asdex: Any = importlib.import_module("asdex")
     return jax.jit(getattr(asdex, p.what)(p.program, x))
 
 
 def flat(found: Any, size: int) -> np.ndarray[Any, Any]:
-    """The places and values of a sparse derivative in order, rows and columns as numbers of elements."""
+    """The places and values of a sparse derivative in order, with rows and columns as numbers of elements."""
     places, values = np.asarray(found.indices), np.asarray(found.data)
     shape = found.shape
     inside = (places < np.asarray(shape)).all(-1)
@@ -148,7 +149,7 @@ def flat(found: Any, size: int) -> np.ndarray[Any, Any]:
 
 
 def measured(fns: Sequence[Callable[[Any], Any]], x: Any, quick: bool) -> list[list[float]]:
-    """Seconds of each function in rounds, in which they take turns: of the calls of a turn the fastest."""
+    """Seconds of each function in rounds, in which they take turns: those of the fastest call of a turn."""
     for fn in fns:
         jax.block_until_ready(fn(x).data)
     found: list[list[float]] = [[] for _ in fns]
@@ -164,7 +165,7 @@ def measured(fns: Sequence[Callable[[Any], Any]], x: Any, quick: bool) -> list[l
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table. 1 if answers differ."""
+    """Print the table; return 1 if answers differ."""
     quick = "--quick" in arguments
     other = importlib.util.find_spec("asdex") is not None
     print(f"{'program':42}{'shape':>10}{'ours, us':>10}{'before, s':>11}{'asdex, us':>11}{'before, s':>11}{'ratio':>7}")

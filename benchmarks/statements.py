@@ -13,7 +13,7 @@ COUNTS = (100, 1_000, 10_000)
 
 @dataclass(frozen=True)
 class Growing:
-    """Seconds for a program of this family and so many statements."""
+    """Seconds for a program of this family with this number of statements."""
 
     family: str
     statements: int
@@ -29,7 +29,7 @@ def _chain(k: int) -> str:
 
 
 def _layers(k: int) -> str:
-    """Products of a matrix and what the statement before gives."""
+    """Products of a matrix and the result of the statement before."""
     steps = "".join(f"let y{i + 1} = gen i:n. sum j:n. A[i, j] * y{i}[j] in " for i in range(k))
     return f"layers(A: [n][n]R, y0: [n]R) = {steps} sum i:n. y{k}[i]"
 

@@ -1,10 +1,10 @@
 """`python -m benchmarks.through_time`: gradients of recurrences against `jax.grad` through `lax.scan`.
 
-For each program, at three lengths: the operations of XLA's code for the value, for our gradient and for JAX's, our
-gradient's per operation, input and output of the value, which is to be at most 4; then, as ratios to JAX's gradient,
-the times of ours, of the value alone and of `tl.jax.grad` of the program in JAX, and the temporary memory of ours, with
-geometric means. Backward steps are as long as forward ones: where the value takes 0.3 of the time of JAX's gradient,
-ours can hardly take less than 0.6.
+For each program, at three lengths: the operations of XLA's code for the value, for our gradient and for JAX's; the
+operations of our gradient per operation, input and output of the value, which should be at most 4; then, as ratios to
+JAX's gradient, the times of ours, of the value alone and of `tl.jax.grad` of the program in JAX, and the temporary
+memory of ours, with geometric means. Backward steps are as long as forward ones: where the value takes 0.3 of the time
+of JAX's gradient, ours can hardly take less than 0.6.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROUNDS = 100
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A program that gives a number, the same in JAX, and its sizes but for T, the length."""
+    """A program that returns a number, the same in JAX, and its sizes except T, the length."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class Recurrence:
     sizes: Mapping[str, int]
     lengths: tuple[int, int, int] = (20, 200, 2000)
     scale: float = 1
-    """What data, which are between 0.3 and 0.95, are multiplied by."""
+    """The factor of the data, which are between 0.3 and 0.95 before."""
 
 
 def _rnn(W: Any, u: Any, h: Any) -> Any:
@@ -430,11 +430,11 @@ NETWORKS = tuple(
     for p in PROGRAMS
     if p.name in ("tanh RNN", "LSTM", "GRU", "HM-LSTM")
 )
-"""Networks as wide as they are in use, where products take the time."""
+"""Networks as wide as those in use, where most of the time goes into products."""
 
 
 def arguments(f: tl.Function, sizes: Mapping[str, int], scale: float = 1) -> list[Any]:
-    """Arrays for the parameters of `f` at these sizes: numbers that are multiplied by `scale`, and random indices."""
+    """Arrays for the parameters of `f` at these sizes: numbers times `scale`, and random indices."""
     rng = np.random.default_rng(0)
     number = lambda a: a.value({s: sizes[s.name] for s in a.sizes})
     found = []
@@ -450,8 +450,8 @@ def arguments(f: tl.Function, sizes: Mapping[str, int], scale: float = 1) -> lis
 
 
 def _times(runs: Sequence[Callable[[], Any]]) -> list[float]:
-    """The least time of each, taken in turns, of as many calls as take a millisecond: other programs that run on the
-    machine leave some such spans alone."""
+    """The least time of each, in turns, of a span of calls that takes a millisecond: other programs on the machine
+    leave some such spans undisturbed."""
     for run in runs:
         jax.block_until_ready(run())
     start = time.perf_counter()
@@ -468,7 +468,7 @@ def _times(runs: Sequence[Callable[[], Any]]) -> list[float]:
 
 
 def _operations(runs: Sequence[Callable[..., Any]], given: Sequence[Any]) -> str:
-    """The columns of operations; empty ones where how often a loop runs is not known before it does."""
+    """The columns of operations, empty where the number of a loop's trips is not known before it runs."""
     try:
         value, ours, theirs = (count(run, *given).operations for run in runs)
     except tl.TensorlangError:

@@ -1,7 +1,7 @@
 """How the site is built: `python -m sphinx -W --keep-going docs out/docs`, with `pip install '.[docs]'`.
 
-Pages are Markdown, lessons are the notebooks with the outputs that are stored in them, the reference is made of the
-package by `docs/catalogue`. Nothing is fetched, neither when the site is built nor when it is read.
+Pages are Markdown, lessons are the notebooks with the outputs stored in them, and `docs/catalogue` generates the
+reference from the package. Nothing is fetched, neither when the site is built nor when it is read.
 """
 
 import os
@@ -31,14 +31,14 @@ exclude_patterns = ["catalogue", "notebooks/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True
-# a widget needs Python and scripts from elsewhere; beside it, outputs hold a page that needs neither
+# a widget needs Python and external scripts; the outputs also hold a page that needs neither
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 default_role = "py:obj"  # docstrings have code between single backticks
-autodoc_class_signature = "separated"  # values are made by functions; how their classes are called is of no use
+autodoc_class_signature = "separated"  # values are made by functions; the signatures of their classes are of no use
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
@@ -55,7 +55,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 pygments_style = "default"
 
 PLAYGROUND = ROOT / "out" / "playground"
-"""Where `python tasks.py playground` puts the page that needs no server; it goes with the site where it is built."""
+"""Where `python tasks.py playground` puts the page that needs no server; the site includes it if it was built."""
 if PLAYGROUND.exists():
     tags.add("playground")  # noqa: F821  Sphinx's own
     html_js_files = ["playground.js"]
@@ -68,11 +68,11 @@ def _with_playground(app: Any, error: Exception | None) -> None:
 
 DESCRIPTION = "A tensor language whose gradients cost at most four times the program, inputs and outputs counted."
 html_baseurl = os.environ.get("DOCS_URL", "")
-"""Where the site will be, with a / at its end: links to its card begin with that."""
+"""The address of the site, ending in /; links to its card begin with it."""
 
 
 def _described(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """What other sites show of a link to a page: title, description and card, where the page has none of its own."""
+    """Add the title, description and card that other sites show with a link, where the page has none of its own."""
     own = context.get("metatags", "")
     card = html_baseurl + "_static/card.png" if html_baseurl else context["pathto"]("_static/card.png", True)
     tags = {
@@ -94,6 +94,6 @@ def _described(app: Any, name: str, template: str, context: dict[str, Any], doct
 
 
 def setup(app: Any) -> None:
-    """Take the playground along, and say on each page what it is."""
+    """Include the playground, and describe each page."""
     app.connect("build-finished", _with_playground)
     app.connect("html-page-context", _described)

@@ -25,7 +25,7 @@ settings.load_profile("default")
 
 # the tests go by the default cost table, not by what was measured on this machine
 os.environ["TENSORLANG_COSTS"] = str(Path(__file__).parent / "no-costs.json")
-# and they make everything themselves: nothing is read from the user's cache, or written to it
+# and they make everything themselves: nothing is read from the user's cache or written to it
 os.environ["TENSORLANG_CACHE"] = "off"
 
 
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is imported for the tests stays, so that Python need not look for garbage there, again and again."""
+    """Freeze the objects of the imports, so that garbage collection does not go through them again and again."""
     gc.disable()
     try:
         return (yield)
@@ -51,7 +51,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 _QUICK_CASES = 6
-"""Of the cases of a test that compiles one in so many is quick."""
+"""One in this many cases of a test that compiles is quick."""
 
 _SKIPPED = "tensorlang/skipped"
 _skipped: set[str] = set()
@@ -59,8 +59,8 @@ _skipped: set[str] = set()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as slow most cases of what compiles; leave out those whose turn it is not, and with --skipped all that the
-    last run did not skip."""
+    """Mark as slow most cases of tests that compile; deselect the cases whose turn it is not, and with --skipped all
+    that the last run did not skip."""
     thin_out(items, _QUICK_CASES)
     if (cases := config.getoption("--cases")) > 1:
         given = config.getoption("--turn")
@@ -85,7 +85,7 @@ def _commits() -> int:
 
 
 def _skipped_before(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
-    """What the last run skipped, whole files or single tests."""
+    """The tests that the last run skipped, as whole files or single tests."""
     cache = getattr(config, "cache", None)
     before = cache.get(_SKIPPED, None) if cache else None
     if before is None:
@@ -94,19 +94,19 @@ def _skipped_before(config: pytest.Config, items: list[pytest.Item]) -> list[pyt
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember what was skipped."""
+    """Record a skipped test."""
     if report.skipped and not hasattr(report, "wasxfail"):
         _skipped.add(report.nodeid)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Remember what files were skipped."""
+    """Record a skipped file."""
     if report.skipped:
         _skipped.add(report.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Say so to the next run; the workers of a parallel run tell theirs to the first process."""
+    """Store what was skipped for the next run. Workers of a parallel run leave this to the first process."""
     config = session.config
     cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
     if hasattr(config, "workerinput") or config.option.collectonly or cache is None:
@@ -125,13 +125,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def share(request: pytest.FixtureRequest) -> int:
-    """Slow tests run the first of their random programs, one in so many of all; 1 runs them all."""
+    """Slow tests run the first of their random programs, one in `share` of them; 1 runs all."""
     return int(request.config.getoption("--share"))
 
 
 @pytest.fixture
 def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
-    """pytest's own; what is remembered from before a test breaks something is forgotten, and what the broken gave."""
+    """pytest's own fixture, with caches cleared before a test breaks something, and after, when they hold broken
+    results."""
     clear_caches()
     with pytest.MonkeyPatch.context() as patch:
         yield patch
@@ -140,7 +141,7 @@ def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(autouse=True)
 def _names_of_routines() -> Iterator[None]:
-    """A name under which a test declares another routine means after it what it meant before."""
+    """Restore the names of routines that a test declares anew."""
     before = dict(routines._by_name)
     yield
     routines._by_name.update(before)
@@ -150,7 +151,7 @@ _finished = itertools.count(1)
 
 
 def pytest_runtest_teardown() -> None:
-    """Now and then forget what JAX has compiled: a run compiles some thousands of programs, and would keep them all."""
+    """Now and then clear JAX's caches: a run compiles some thousands of programs, and would keep them all."""
     jax = sys.modules.get("jax")
     if next(_finished) % 50 == 0 and jax is not None:
         jax.clear_caches()

@@ -37,7 +37,7 @@ def main() -> None:
         saved = {row["code"]: row for path in given.page for row in json.loads(path.read_text())["rows"]}
         print(page(list(saved.values())))
         return
-    warnings.simplefilter("ignore")  # of packages that are older than this JAX
+    warnings.simplefilter("ignore")  # warnings of packages that are older than this JAX
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     found: list[Figures] = []
@@ -75,7 +75,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """What holds of all."""
+    """A summary of all functions."""
     if not rows:
         return "no functions"
     timed = [row for row in rows if not row["same"]]
@@ -100,7 +100,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def page(rows: Sequence[dict[str, Any]]) -> str:
-    """The summary, the functions of which parts are derived with their figures, and all functions by package."""
+    """The summary, the functions with derived parts and their figures, and all functions by package."""
     lines = [summary(rows), "", "| function | derived | XLA's operations, jax.grad | derived | time | linter |"]
     lines.append("|---|---|---|---|---|---|")
     for row in rows:
@@ -120,12 +120,12 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def ratio_of_first(row: dict[str, Any]) -> float:
-    """The time to the first gradient by JAX's."""
+    """The time to the first gradient divided by JAX's."""
     return row["first"][1] / row["first"][0]
 
 
 def mean(found: Sequence[float]) -> float:
-    """The geometric mean, 1 of nothing."""
+    """The geometric mean; 1 if there are no numbers."""
     return exp(sum(map(log, found)) / len(found)) if found else 1.0
 
 

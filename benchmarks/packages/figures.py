@@ -1,4 +1,4 @@
-"""What the gradients of one function cost, by `jax.grad` and `tl.jax.grad`: operations, times, their difference."""
+"""The costs of the gradients of one function, by `jax.grad` and `tl.jax.grad`: operations, times, their difference."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ _NAMES = re.compile(
 )
 
 LEAST = 2e-3
-"""Seconds that a gradient runs in each round, again and again if it is faster."""
+"""Seconds that a gradient runs in each round, repeatedly if it is faster."""
 
 _LATE, _MORE = 1.5, 4
-"""A first gradient that takes this many times as long as JAX's is timed again, with nothing of ours remembered; so many
-times at most."""
+"""A first gradient that takes `_LATE` times as long as JAX's is timed again, with our caches cleared; at most `_MORE`
+times."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One function: parts that are derived, parts that stay JAX and why, and JAX's figures beside ours, in this order.
+    """The figures of one function: the parts that are derived, the parts that stay JAX and why, and JAX's figures
+    beside ours, in this order.
 
-    `operations` are XLA's, None where they can't be told; `seconds` the best of rounds in turns, and `ratio` that of
-    ours by JAX's; `first` the seconds until the first gradient is there, in a process that has had one: tracing,
-    deriving, compiling, running, the best of several where ours is late; `apart` the largest difference by the largest
-    element; `same` says that nothing is derived, and that XLA compiles the same program, so that no times differ.
+    `operations` are XLA's, None where they are unknown; `seconds` are the best of rounds in turns, and `ratio` is that
+    of ours to JAX's; `first` are the seconds until the first gradient is there, in a process that has computed another:
+    tracing, deriving, compiling, running, the best of several where ours is late; `apart` is the largest difference
+    relative to the largest element; `same` says that nothing is derived, and that XLA compiles the same program, so
+    that no times differ.
     """
 
     source: str
@@ -55,7 +57,7 @@ class Figures:
 
 
 def warm_up() -> None:
-    """Import and set up what the first gradients of a process do, by either way."""
+    """Import and set up everything that the first gradients of a process do, in either way."""
     for gradient in (jax.grad, tl.jax.grad):
         jax.jit(gradient(lambda x, d: jax.numpy.sin(jax.numpy.diag(d) @ x).sum()))(np.ones((64, 64)), np.ones(64))
 
@@ -91,7 +93,7 @@ def measured(f: PackageFunction, n: int, rounds: int) -> Figures:
 def first(gradient: Any, made: Made) -> tuple[float, Any, Any]:
     """The seconds until the gradient is there, what was compiled, and the gradient."""
     gc.collect()
-    gc.freeze()  # or garbage is looked for in all the packages, in the time of either
+    gc.freeze()  # else the collector goes through all the packages in the time of one of them
     start = time.perf_counter()
     compiled = jax.jit(gradient(made.fun, made.wanted)).lower(*made.args).compile()
     result = jax.block_until_ready(compiled(*made.args))
@@ -99,12 +101,12 @@ def first(gradient: Any, made: Made) -> tuple[float, Any, Any]:
 
 
 def text(compiled: Any) -> str:
-    """What XLA compiled, without what it is called and where it is from."""
+    """The code that XLA compiled, without names and source locations."""
     return _NAMES.sub("", compiled.as_text())
 
 
 def apart(got: Any, want: Any) -> float:
-    """The largest difference of elements, by the largest element of the same array."""
+    """The largest difference of elements, relative to the largest element of the same array."""
     pairs = zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)
     found = 0.0
     for g, w in pairs:
@@ -117,7 +119,7 @@ def apart(got: Any, want: Any) -> float:
 
 
 def operations(theirs: Any, ours: Any) -> tuple[int, int] | None:
-    """XLA's operations of both, None where these can't be told."""
+    """XLA's operations of both; None where they are unknown."""
     try:
         return count_compiled(theirs).operations, count_compiled(ours).operations
     except CountError:
@@ -125,7 +127,8 @@ def operations(theirs: Any, ours: Any) -> tuple[int, int] | None:
 
 
 def in_turns(theirs: Any, ours: Any, made: Made, rounds: int) -> tuple[tuple[float, float], float]:
-    """The best times of both, and their ratio, each round in an order of its own: others use the machine too."""
+    """The best times of both, and their ratio. The order changes from round to round, since other programs use the
+    machine, too."""
 
     def timed(run: Any, repeats: int) -> float:
         start = time.perf_counter()

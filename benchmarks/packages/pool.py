@@ -1,4 +1,5 @@
-"""What the names in `table` mean: packages, arrays of a size, and how a layer becomes a function of its parameters."""
+"""The meaning of the names in `table`: packages, arrays of a size, and how a layer becomes a function of its
+parameters."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ FEATURES = 16
 
 @dataclass(frozen=True)
 class Made:
-    """A scalar JAX function at one size, and arguments. All that are floats are differentiated."""
+    """A scalar JAX function at one size, and arguments. It is differentiated by all floats among them."""
 
     fun: Callable[..., Any]
     args: tuple[Any, ...]
@@ -53,7 +54,8 @@ class Made:
 
 @dataclass(frozen=True)
 class PackageFunction:
-    """A function of a package: an expression of the names of the pool; `source` is what it calls."""
+    """A function of a package: an expression in the names of the pool; `source` is the function or class that it
+    calls."""
 
     code: str
 
@@ -107,7 +109,7 @@ def functions() -> list[PackageFunction]:
 @cache
 def _module(path: str) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of packages that are older than this JAX
+        warnings.simplefilter("ignore")  # warnings of packages that are older than this JAX
         try:
             return importlib.import_module(path)
         except ImportError as why:
@@ -152,7 +154,8 @@ def arrays(n: int) -> dict[str, Any]:
 
 
 def _scalar(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself if its result is a number, else the sum of the sines, which nothing normalises away."""
+    """The function itself if its result is a number, else the sum of the sines of its results, which no normalisation
+    cancels."""
 
     def scalar(*args: Any) -> Any:
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(fun(*args))]

@@ -1,4 +1,5 @@
-"""The functions, as users call them: an expression of the arrays of `pool`, or a layer and what it is applied to."""
+"""The functions, as users call them: an expression in the arrays of `pool`, or a layer and the arrays that it is
+applied to."""
 
 TABLE = """
 # optax: losses

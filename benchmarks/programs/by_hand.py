@@ -36,7 +36,7 @@ def correlate_w_bar(x: Array, y_bar: Array) -> Array:
 def _correlate_slices(x: Array, w: Array) -> Array:
     m = w.shape[0]
     n = x.shape[0] - m + 1
-    even = n // 64 * 64  # XLA splits what is a multiple of this between threads
+    even = n // 64 * 64  # XLA splits multiples of this between threads
 
     def part(at: int, size: int) -> Array:
         return jnp.asarray(sum(lax.slice(x, (at + j,), (at + j + size,)) * w[j] for j in range(m)))

@@ -74,8 +74,8 @@ def _dilated_by_hand(x: Any, w: Any, y: Any) -> Any:
 
 
 def _lines_w_bar(x: Any, y: Any, k: int, step: int = 1, apart: int = 1) -> Any:
-    """w_bar[a, b] = sum_ij x[step i + apart a, step j + apart b] y[i, j]: products added up line by line, then along
-    the lines."""
+    """w_bar[a, b] = sum_ij x[step i + apart a, step j + apart b] y[i, j]: products are added up line by line, then
+    along the lines."""
     n, m = y.shape
 
     def add(i: Any, totals: list[Any]) -> list[Any]:

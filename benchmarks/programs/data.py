@@ -1,4 +1,4 @@
-"""Relations and index arrays: sparsity that is known when the data are."""
+"""Relations and index arrays: sparsity that is known once the data are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs without structure: here the gradients of others are good."""
+"""Programs without structure, for which the gradients of others are good."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _gmm(xp: Any, alpha: Any, mu: Any, q: Any, low: Any, x: Any) -> Any:
 
 
 def _gmm_by_hand(alpha: Any, mu: Any, q: Any, low: Any, x: Any) -> Any:
-    """Products with all components at once, and the means moved out of them: two matrix products in all."""
+    """Products with all components at once, with the means moved out: two matrix products in all."""
     (n, d), k, e = x.shape, mu.shape[0], jnp.exp(q)
     strict = jnp.tril(low, -1)
     m = strict + e[:, :, None] * jnp.eye(d, dtype=q.dtype)

@@ -21,7 +21,7 @@ def _segment_sum(xp: Any, values: Any, at: Any, n: int) -> Any:
 
 
 def _segment_max(xp: Any, values: Any, at: Any, n: int) -> Any:
-    """The greatest of the values at the same places."""
+    """The maxima of the values at the same places."""
     if xp is jnp:
         return jax.ops.segment_max(values, at, n)
     return xp.full((n,), -np.inf, dtype=values.dtype).scatter_reduce(0, at, values, "amax")
@@ -72,7 +72,8 @@ def _softmax_by_hand(x: Array, y: Array, w: Array, of: Array) -> Array:
 
 
 def _running_in_groups(xp: Any, x: Any, p: Any) -> Any:
-    """Of each the sum of those of its group up to it, where the groups lie one after the other in between."""
+    """For each element the sum of those of its group up to it, by an order in which the groups lie one after the
+    other."""
     order = xp.argsort(p, stable=True)
     x, p = x[order], p[order]
     sums = xp.cumsum(x, 0)
@@ -84,7 +85,7 @@ def _running_by_hand(x: Array, p: Array, y: Array) -> Array:
 
 
 def _pairs(xp: Any, p: Any, q: Any) -> Any:
-    """Numbers of the pairs, the same where both are."""
+    """Numbers for the pairs, equal where both members are."""
     order = xp.argsort(q, stable=True)
     order = order[xp.argsort(p[order], stable=True)]
     p, q = p[order], q[order]

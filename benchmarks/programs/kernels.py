@@ -1,7 +1,8 @@
-"""What kernels are for: products of which predicates rule out most, softmax over tiles, chains of elementwise steps.
+"""Programs suited to kernels: products most of which predicates rule out, softmax over tiles, chains of elementwise
+steps.
 
-These are run by `python -m benchmarks.kernels`. The first of the sizes are for interpreters, the others for
-accelerators. `program` is what XLA is given otherwise: all of the box, under a mask.
+`python -m benchmarks.kernels` runs them. The first of the sizes are for interpreters, the others for accelerators.
+`program` is the alternative for XLA: all of the box, under a mask.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _share(part: float) -> Draw:
 
 
 def _segments(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
-    """Each column in one row, those of a row next to each other."""
+    """A relation with each column in one row, and the columns of a row next to each other."""
     rows = np.sort(rng.integers(dims[0], size=dims[1]))
     return np.arange(dims[0])[:, None] == rows
 
@@ -200,6 +201,6 @@ KERNELS = [
         grows="m",
     ),
 ]
-"""Programs for kernels, and what XLA makes of them otherwise."""
+"""Programs for kernels, and the alternatives for XLA."""
 
 __all__ = ["KERNELS"]

@@ -1,4 +1,4 @@
-"""Prefix sums: with factors, of moments, up to limits that data give."""
+"""Prefix sums: with factors, of moments, up to limits given by data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _CHUNK = 64
 
 
 def _chunks(q: Array, k: Array, v: Array) -> Array:
-    """Causal linear attention, for a multiple of the chunk's rows."""
+    """Causal linear attention, where the number of rows is a multiple of the chunk's."""
     n, d = q.shape
     rest = -n % _CHUNK
     q, k, v = (jnp.pad(x, ((0, rest), (0, 0))).reshape(-1, _CHUNK, x.shape[1]) for x in (q, k, v))
@@ -77,7 +77,7 @@ def _gated_attention(xp: Any, q: Any, k: Any, v: Any, logs: Any) -> Any:
 
 
 def _gated_by_hand(q: Array, k: Array, v: Array, logs: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """By factors of rows, as logarithms are small here."""
+    """By a factor for each row, as logarithms are small here."""
     row, column = jnp.exp(logs)[:, None], jnp.exp(-logs)[:, None]
     q_bar, k_bar, v_bar = _attention_by_hand(q * row, k * column, v, y)
     q_bar, k_bar = q_bar * row, k_bar * column

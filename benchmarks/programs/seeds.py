@@ -95,7 +95,7 @@ def _project_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any, 
 
 
 def _project_jacobian_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any) -> Any:
-    """As the gradient: points run along the last axis until the end."""
+    """Like the gradient: points stay along the last axis until the end."""
     turn, turns = _rotation(r), jax.jacfwd(_rotation)(r)
     near = (points - centre).T
     p = turn @ near

@@ -1,4 +1,5 @@
-"""Structure that a program does not spell out: what is read of it, where it is not zero, what it computes twice."""
+"""Structure that a program does not spell out: which elements are read, where values are nonzero, what is computed
+twice."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def _window(xp: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def _window_by_hand(q: Array, k: Array, v: Array, y: Array) -> Any:
-    """Blocks of as many rows as the window has, each with its own columns and those of the block before."""
+    """Blocks with as many rows as the window, each with its own columns and those of the block before."""
     w, n = _WINDOW, q.shape[0]
     blocks = -(-n // w)
     rows = lambda x: jnp.pad(x, ((0, blocks * w - n), (0, 0))).reshape(blocks, w, -1)

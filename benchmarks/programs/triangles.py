@@ -1,4 +1,4 @@
-"""Bands and triangles: matrices of which a part is there."""
+"""Bands and triangles: matrices of which only a part is nonzero."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Our programs in Halide, and their gradients by its own reverse mode, scheduled by its autoscheduler for gradients.
 
 Every let is a Func over the variables of its gens, every sum an update over an RDom with the sum's predicate, every
-parameter a buffer that is zero outside. Halide's dimensions come innermost first. What Halide has no word for, such as
-index arrays, is refused with a `LookupError`.
+parameter a buffer that is zero outside. Halide's dimensions come innermost first. Constructs that Halide lacks, such as
+index arrays, are refused with a `LookupError`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST = 100
 
 
 class Translation:
-    """A program at given sizes as Halide Funcs: `result`, and those of the parameters by name."""
+    """A program at given sizes as Halide Funcs: `result`, and the Funcs of the parameters by name."""
 
     def __init__(self, hl: Any, f: tl.Function, arrays: Mapping[str, Array], sizes: Mapping[Size, int]):
         self.hl = hl
@@ -109,7 +109,7 @@ class Translation:
         return f[_reversed(at) if at or not f.dimensions() else (0,)]
 
     def _place(self, a: Affine, env: Mapping[Index, Any]) -> Any:
-        """An affine index; a number if it is one."""
+        """An affine index, as a number if it is constant."""
         found = self.hl.i32(a.constant)
         for atom, k in a.terms:
             if isinstance(atom, Lookup):
@@ -131,7 +131,7 @@ class Translation:
                 raise LookupError(f"a predicate of kind {type(p).__name__} isn't translated to Halide")
 
     def _total(self, e: Expr, env: Mapping[Index, Any]) -> Any:
-        """A Func of its own over those variables that the sum depends on; an RDom stops at its sums' predicate."""
+        """A separate Func over the variables that the sum depends on; its RDom is limited by the sums' predicate."""
         used = [i for i in env if i in _free(e)]
         inner = {i: self.hl.Var(f"{i.name}_{k}") for k, i in enumerate(used)}
         binders: dict[Index, Affine] = {}
@@ -153,7 +153,7 @@ class Translation:
         if len(outer) < len(parts):
             domain.where(self._holds(conjunction(q for q in parts if q not in outer), where))
         term = self._scalar(e, where) * self.hl.f32(alike)
-        if outer:  # Halide's reverse mode loses what an RDom's predicate says of other variables
+        if outer:  # Halide's reverse mode loses the conditions of an RDom's predicate on other variables
             term = self.hl.select(self._holds(conjunction(outer), where), term, self.hl.f32(0))
         made = self.hl.Func()
         at = _reversed(inner.values())
@@ -188,9 +188,9 @@ def _below(e: Expr) -> list[Expr]:
 
 
 def gradient(hl: Any, case: Case, arguments: Sequence[Array]) -> tuple[Any, list[Any]]:
-    """A compiled pipeline of the case's gradient, and the arrays that it fills: `pipeline.realize` on their buffers.
+    """A compiled pipeline of the case's gradient, and the arrays that it fills by `pipeline.realize` on their buffers.
 
-    Raises `LookupError` for a program that can't be said in Halide.
+    Raises `LookupError` for a program that can't be expressed in Halide.
     """
     f = tl.simplify(case.function)
     if len(f.variables) < len(f.params):

@@ -1,7 +1,7 @@
 """Our programs as tensorgrad's tensor networks, and their derivatives by its own rules and compiler.
 
-An expression is a tensor with an edge for each index that occurs in it, named by the index; what is read at an affine
-place is contracted with the indicator of where it is read. What tensorgrad has no word for, such as a comparison, is
+An expression is a tensor with an edge for each index that occurs in it, named by the index; a tensor that is read at an
+affine place is contracted with the indicator of that place. Constructs that tensorgrad lacks, such as comparisons, are
 refused with a `LookupError`.
 """
 
@@ -65,7 +65,7 @@ class Translation:
 
     @property
     def sizes(self) -> dict[Any, int]:
-        """What each of the sizes that tensorgrad knows by a symbol is."""
+        """The values of the sizes that tensorgrad knows by symbols."""
         return {symbol: n for n, symbol in self.symbols.items()}
 
     def variable(self, name: str, shape: Sequence[int]) -> tuple[Any, tuple[str, ...]]:
@@ -149,14 +149,14 @@ class Translation:
         return t
 
     def _plain(self, a: Affine, size: Any) -> str | None:
-        """The edge of an index that stands alone and has all of a dimension for its range."""
+        """The edge of an index that stands alone and ranges over all of a dimension."""
         alone = len(a.terms) == 1 and not a.constant and a.terms[0][1] == 1
         atom = a.terms[0][0] if alone else None
         name = self.names[atom] if isinstance(atom, Index) else None
         return name if name and self._symbol(self.extents[name]) == size else None
 
     def _tied(self, t: Any, edge: str, size: Any, a: Affine) -> Any:
-        """`t` at edge = a, whose indices may be edges of `t` already: then it is their product."""
+        """`t` at edge = a. Indices of a may already be edges of `t`; then the result is their product."""
         coefficients, value = self._row(a)
         others = {name: self._symbol(self.extents[name]) for name in coefficients}
         rows = [({edge: 1, **{name: -k for name, k in coefficients.items()}}, value)]
@@ -183,9 +183,9 @@ class Translation:
 
 
 def derivative(tg: Any, torch: Any, case: Case, arguments: Sequence[Array]) -> Callable[[], list[Any]]:
-    """What computes the case's derivative: a list of PyTorch's tensors.
+    """A function that computes the case's derivative, a list of PyTorch's tensors.
 
-    Raises `LookupError` for a program that can't be said in tensorgrad.
+    Raises `LookupError` for a program that can't be expressed in tensorgrad.
     """
     f = tl.simplify(case.function)
     if len(f.variables) < len(f.params) or case.what == "blocks":

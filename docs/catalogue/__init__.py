@@ -1,9 +1,9 @@
-"""The parts of the documentation that are made of the package itself, as an extension of Sphinx.
+"""The parts of the documentation that are generated from the package itself, as an extension of Sphinx.
 
-A page says where a part goes by comments, `<!-- generated: errors -->` to `<!-- end of errors -->`; what stands between
-them is replaced by Markdown before the page is read. `PARTS` names what there is. Pages are kept with these parts, so
-that they can be read without being built; `python -m docs.catalogue` writes them anew, a test tells when that is due.
-Docstrings are brought to reStructuredText, and sources get pages of their own.
+Comments in a page say where a part goes, `<!-- generated: errors -->` to `<!-- end of errors -->`; the text between
+them is replaced by Markdown before the page is read. `PARTS` lists the parts. Pages are kept with these parts, so that
+they can be read without being built; `python -m docs.catalogue` writes them anew, and a test fails when that is due.
+Docstrings are converted to reStructuredText, and sources get pages of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LINKED = ("paper", "proofs")
 
 
 def filled(text: str) -> str:
-    """A page with its generated parts in place. Raises `KeyError` for a part that there is not."""
+    """A page with its generated parts in place. Raises `KeyError` for an unknown part."""
     return _PLACE.sub(lambda match: PARTS[match[1]](), text)
 
 
@@ -81,7 +81,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _made_of_the_package(app: Sphinx, env: BuildEnvironment, *changed: set[str]) -> list[str]:
-    """The pages with generated parts, which are read anew by every build."""
+    """The pages with generated parts, which every build reads anew."""
     return [name for name in env.found_docs if _PLACE.search(env.doc2path(name).read_text())]
 
 
@@ -91,8 +91,8 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _with_rules(app: Sphinx, tree: nodes.document, name: str) -> None:
-    """Let the rules and theorems of derivations in notebooks lead to the pages that state and prove them."""
-    from docutils import nodes  # which only those have who build the pages
+    """Link the rules and theorems of derivations in notebooks to the pages that state and prove them."""
+    from docutils import nodes  # imported here, as it is installed only where the pages are built
 
     for part in list(tree.findall(nodes.raw)):
         if 'class="rule"' in part.astext():

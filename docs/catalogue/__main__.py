@@ -1,4 +1,4 @@
-"""`python -m docs.catalogue` writes the generated parts of pages anew; with a path, of the counts that lie there."""
+"""`python -m docs.catalogue` writes the generated parts of pages anew; with a path, from the counts in that file."""
 
 import sys
 from pathlib import Path

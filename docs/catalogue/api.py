@@ -32,14 +32,14 @@ SECTIONS: dict[str, tuple[str, str]] = {
     "jaxprs": ("From JAX programs", "Programs from JAX functions; [](../howto/from-jax.md) says more."),
     "jax": ("In the place of JAX's derivatives", "Functions that are called as those of `jax` are."),
 }
-"""A title and a sentence for each folder; what comes from elsewhere follows under its folder's name."""
+"""A title and a sentence for each folder; names from other folders follow under the folder's name."""
 
 _ELSEWHERE = "Names from `tensorlang.{}`."
 _SCALARS = "tensorlang.surface.scalars"
 
 
 def public() -> dict[str, object]:
-    """Every public name but the errors, and what it is; those of modules that are public after those of the package."""
+    """Every public name except the errors, with its object; names of public modules after those of the package."""
     further = (what for name in tl.__all__ if inspect.ismodule(what := getattr(tl, name)))
     modules = [tl, testing, *(module for module in further if hasattr(module, "__all__"))]
     listed = {module: module.__all__ for module in modules} | {tl: [x for x in dir(tl) if not x.startswith("_")]}
@@ -103,7 +103,7 @@ def _entries(names: list[str]) -> list[str]:
 
 
 def is_internal(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
-    """Whether to leave a member out: what all objects of the embedding share is of no use to a reader."""
+    """Whether to leave a member out: members that all objects of the embedding share are of no use to a reader."""
     return True if hasattr(Surface, name) else None
 
 
@@ -128,7 +128,7 @@ _CODE = re.compile(r"(`[^`]*`)")
 
 
 def as_rst(lines: list[str]) -> list[str]:
-    """Docstrings as reStructuredText: what stands between single backticks is code, all else is plain.
+    """Docstrings as reStructuredText: text between single backticks is code, all else is plain.
 
     Indented blocks are code; lists and paragraphs stay.
     """

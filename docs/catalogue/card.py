@@ -1,7 +1,7 @@
 """The picture that other sites show of a link to this one: `python -m docs.catalogue.card` writes it.
 
-It is an SVG with a program, its adjoint and the costs of both, as the package gives them, and the same as a PNG, which
-Chromium draws (playwright is among the extra `lessons`).
+It is an SVG with a program, its adjoint and the costs of both, as computed by the package, and the same as a PNG, which
+Chromium draws (playwright is in the extra `lessons`).
 """
 
 from __future__ import annotations

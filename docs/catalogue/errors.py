@@ -1,4 +1,4 @@
-"""The error index: every class of error that a user can cause, with a program that causes it and what it says."""
+"""The error index: every class of error that a user can cause, with a program that causes it and its message."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from tensorlang.errors import TensorlangError
 NAMES: dict[str, Any] = {
     "Fraction": Fraction, "jax": jax, "jnp": jnp, "np": np, "os": os, "pathlib": pathlib, "tl": tl
 }  # fmt: skip
-"""What the examples may use."""
+"""The names that the examples may use."""
 
 
 class Example(NamedTuple):
-    """Python that raises the error, when it happens, what packages it needs, and what it must do without."""
+    """Python that raises the error, when the error happens, the packages that it needs, and those that must be
+    missing."""
 
     code: str
     remark: str
@@ -200,14 +201,14 @@ tl.certify(f, bound=1)
 
 
 def classes(of: type[TensorlangError] = TensorlangError) -> list[type[TensorlangError]]:
-    """All classes of errors that are raised, which is all but the common one."""
+    """All classes of errors that are raised, i.e. all except the common base class."""
     return [kind for direct in of.__subclasses__() for kind in (direct, *classes(direct))]
 
 
 def raised(example: Example) -> TensorlangError | None:
     """The error that the example ends in, run in a directory of its own; None if there is none."""
     lines = example.code.splitlines(keepends=True)
-    linecache.cache["example.py"] = (len(example.code), None, lines, "example.py")  # for the errors that quote a line
+    linecache.cache["example.py"] = (len(example.code), None, lines, "example.py")  # for errors that quote a line
     with TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ), _without(example.without):
         try:
             exec(compile(example.code, "example.py", "exec"), dict(NAMES))
@@ -218,7 +219,7 @@ def raised(example: Example) -> TensorlangError | None:
 
 @contextmanager
 def _without(packages: Iterable[str]) -> Iterator[None]:
-    """A time in which these packages can't be imported; what else is imported stays."""
+    """A context in which these packages can't be imported; other imports stay."""
     held = {name: sys.modules[name] for name in packages if name in sys.modules}
     sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]
     try:

@@ -1,4 +1,4 @@
-"""The table of scalar functions, from their registry: value, cost, derivative, and what that costs."""
+"""The table of scalar functions, from their registry: value, cost, derivative, and the derivative's cost."""
 
 from __future__ import annotations
 

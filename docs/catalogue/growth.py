@@ -1,4 +1,5 @@
-"""How gradients grow: pictures and tables of the home page and of the benchmarks, of what `python -m benchmarks` wrote.
+"""How gradients grow: pictures and tables of the home page and of the benchmarks, from the output of
+`python -m benchmarks`.
 
 `python -m benchmarks scaling` counts operations in compiled code and times it; `python -m docs.catalogue
 out/benchmarks/scaling.json` keeps the figures here, in `growth.json`. Pictures have the page's colours, so they are
@@ -73,7 +74,7 @@ def exponent(at: list[int], figures: list[float | None]) -> float | None:
 
 
 def ratio(g: dict[str, Any], what: str) -> float | None:
-    """Our figure by JAX's, at the largest size; None where one is missing or JAX's is zero."""
+    """Our figure divided by JAX's, at the largest size; None where one is missing or JAX's is zero."""
     ours, theirs = g[what][OURS][-1], g[what][JAX][-1]
     return None if ours is None or not theirs else ours / theirs
 
@@ -124,7 +125,7 @@ _WIDTH, _HEIGHT, _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 250, 176, 46, 40, 178,
 _MARKS = ((JAX, "theirs"), (OURS, "ours"), (PROGRAM, "program"))
 _LEGEND = {"theirs": "gradient by jax.grad", "ours": "gradient by tensorlang", "program": "the program itself"}
 _WHAT = {"operations": ("operations", 1.0), "seconds": ("milliseconds", 1e3)}
-"""The names of what is drawn, and what a figure is multiplied by."""
+"""The name of each quantity that is drawn, and the factor of its figures."""
 
 
 def _html(content: str) -> str:
@@ -216,7 +217,8 @@ _ROW, _NAMES, _SCALE, _MARGIN = 15, 250, 420, 34
 
 
 def ratios_page() -> str:
-    """Our gradient by JAX's at the largest sizes, in operations and in time: a line for each program, best first."""
+    """Our gradient relative to JAX's at the largest sizes, in operations and in time: a line for each program, best
+    first."""
     growth = [g for g in _kept()["growth"] if ratio(g, "operations") is not None or ratio(g, "seconds") is not None]
     growth.sort(key=lambda g: ratio(g, "seconds") or ratio(g, "operations") or 0.0)
     found = [q for g in growth for what in _WHAT if (q := ratio(g, what))]

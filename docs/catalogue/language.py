@@ -22,10 +22,10 @@ KINDS: dict[str, tuple[type, ...]] = {
     "Parameters beside variables": (Relation, IndexArray),
     "Types": get_args(Type),
 }
-"""The classes of nodes that programs consist of, but for calls of what users declare with `tl.external`."""
+"""The classes of nodes that programs consist of, except calls of functions that users declare with `tl.external`."""
 
 _HIDDEN = {"serial", "type", "place", "depth", "free", "indices", "lookups", "written"}
-"""Fields that are computed, or that distinguish what is spelled the same."""
+"""Fields that are computed, or that distinguish nodes of the same spelling."""
 
 
 def syntax_page() -> str:

@@ -52,10 +52,10 @@ EXAMPLES: dict[str, Example] = {
     "6.28": Example("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. [j <= i] * A[i, j] * x[j]"),
     "6.29": Example("f(A: [n][n]R) = sum i:n. A[i, i]"),
 }
-"""For each rule of Figures 15 and 16 a program to whose adjoint it leads."""
+"""For each rule of Figures 15 and 16 a program whose derivation applies it."""
 
 SIZE = 4
-"""What the sizes are where the costs of a step are shown."""
+"""The value of all sizes where the costs of a step are shown."""
 
 WIDTH = 86
 """The most characters in a line of a law."""
@@ -97,7 +97,7 @@ def _adjoint_rule(rule: Rule) -> str:
     f = tl.parse(example.program)
     by = f", by `{example.wrt}`" if example.wrt else ""
     where = f"in the derivation of the adjoint of `{example.program}`{by}"
-    if step.before == rule.law:  # it is about all lets, or about pairs, and rewrites no inner product of arrays
+    if step.before == rule.law:  # the rule is about all lets, or about pairs, and rewrites no inner product of arrays
         shown = [f"Applied {where}.\n"]
     else:
         shown = [f"For example, {where}:\n", fence(_rewriting(step), "text")]
@@ -107,7 +107,7 @@ def _adjoint_rule(rule: Rule) -> str:
 
 
 def _rewriting(step: Told) -> str:
-    """What a step rewrites, what it makes, and to what it leads."""
+    """The product that a step rewrites, the statements that it makes, and the products that it leads to."""
     lets = [f"let {statement} in" for statement in step.made]
     first, *others = [*lets, step.after] if step.after else lets or [""]
     lines = [step.before, f"->  {first}", *(f"    {line}" for line in others)]
@@ -139,8 +139,8 @@ _STATED = re.compile(r'href="#\w+-rule-([^"]+)">(<code>(\w+)</code>)?')
 
 
 def linked(html: str, uri: Callable[[str], str]) -> str:
-    """The HTML of a derivation, in which rules lead to the page of rules, and theorems to their proofs; `uri` says how
-    to get to a page."""
+    """The HTML of a derivation, with rules linked to the page of rules, and theorems to their proofs; `uri` returns the
+    address of a page."""
 
     def link(found: re.Match[str]) -> str:
         number, shown, name = found.groups()
@@ -153,7 +153,7 @@ def linked(html: str, uri: Callable[[str], str]) -> str:
 
 
 def _proved(names: Iterable[str]) -> str:
-    """Where the theorems are, and what they say."""
+    """The theorems, with links and statements."""
     known = [theorems()[name] for name in names]
     places = ", ".join(
         f'<a href="../source/proofs/{t.file}.html#L-{t.line}"><code>{t.name}</code> in {t.file}</a>' for t in known

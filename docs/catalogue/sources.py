@@ -18,13 +18,14 @@ _LANGUAGES = {".py": "python", ".v": "coq"}
 
 
 def place(name: str) -> Path | None:
-    """The file that a page about the paper calls `name`: of the package, the tests, or the proofs; None if none is."""
+    """The file that a page about the paper calls `name`, in the package, the tests, or the proofs; None if there is
+    none."""
     candidates = (ROOT / folder / name for folder in ("tensorlang", "tests", "proofs"))
     return next((path.relative_to(ROOT) for path in candidates if path.is_file()), None)
 
 
 def linked(text: str) -> str:
-    """Markdown of a page at the top, in which names of files lead to their sources."""
+    """The Markdown of a page at the top, with names of files linked to their sources."""
 
     def link(match: re.Match[str]) -> str:
         path = place(match[1])
@@ -34,14 +35,14 @@ def linked(text: str) -> str:
 
 
 def shown() -> list[Path]:
-    """The files that have a page: the proofs, and what the table of the paper names."""
+    """The files that have a page: the proofs, and the files named in the table of the paper."""
     table = (ROOT / "docs" / "paper.md").read_text()
     named = {path for name in _NAMED.findall(table) if (path := place(name)) is not None}
     return sorted(named | {path.relative_to(ROOT) for path in PROOFS.glob("*.v")})
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """A page for each; line 12 is at the anchor L-12."""
+    """A page for each file; line 12 is at the anchor L-12."""
     for path in shown():
         text = (ROOT / path).read_text()
         code = app.builder.highlighter.highlight_block(text, _LANGUAGES[path.suffix], lineanchors="L")  # type: ignore[attr-defined]

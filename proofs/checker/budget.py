@@ -1,4 +1,5 @@
-"""How long a check may take, and how much memory: what is not decided within that is "too large to decide"."""
+"""How long a check may take, and how much memory: a question not decided within these limits is "too large to
+decide"."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ _QUOTA = 30_000_000
 
 
 _PAUSE = 0.02
-"""Seconds after which it is asked again whether the time is over, of a budget that is not short."""
+"""Seconds between two looks at whether the time of a budget that is not short is over."""
 
 
 _COLLECTED = 100_000
-"""New objects between two looks for garbage."""
+"""New objects between two garbage collections."""
 
 
 class TooLarge(Exception):
@@ -26,12 +27,12 @@ class TooLarge(Exception):
 
 
 class Undecided(Exception):
-    """Not decided by the ways that are known; the message says what."""
+    """Not decided by any known method; the message says what."""
 
 
 class Budget:
-    """A time of the processor by which to be done, in the thread that makes it: what is decided does not depend on how
-    busy the machine is, or other threads are."""
+    """A deadline in processor time of the thread that makes it, so decisions do not depend on how busy the machine or
+    other threads are."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -39,7 +40,7 @@ class Budget:
         self.again = 0.0
 
     def spend(self) -> None:
-        """Raise `TooLarge` once the time is over, which is asked now and then: no clock is slower."""
+        """Raise `TooLarge` once the time is over. The time is read only now and then, since no clock is slower."""
         now = time.perf_counter()
         if now < self.again:
             return
@@ -57,14 +58,13 @@ class Budget:
         return time.thread_time() > self.end
 
     def part(self, seconds: float) -> Budget:
-        """A budget of so many seconds, and of no more than is left of this."""
+        """A budget of `seconds`, or of what is left of this one if that is less."""
         return Budget(max(0.0, min(seconds, self.end - time.thread_time())))
 
 
 @contextmanager
 def quota(part: int = 1) -> Iterator[None]:
-    """A question for isl that may take `_QUOTA` operations, or a part of these; beyond that isl raises
-    `islpy.Error`."""
+    """A question for isl that may take `_QUOTA` operations, or a part of them; beyond that isl raises `islpy.Error`."""
     context = islpy.DEFAULT_CONTEXT
     before = context.get_max_operations()
     context.reset_operations()
@@ -78,8 +78,8 @@ def quota(part: int = 1) -> Iterator[None]:
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """A context in which Python seldom looks for garbage in circles, of which there is little: what is made here stays,
-    and was gone through again and again."""
+    """A context in which Python seldom collects cyclic garbage. There is little of it: objects made here stay alive,
+    and were traversed again and again."""
     before = gc.get_threshold()
     if before[0]:
         gc.set_threshold(max(before[0], _COLLECTED), *before[1:])

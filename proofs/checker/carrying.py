@@ -1,4 +1,4 @@
-"""A search for the steps by which charges are carried into others; `transport` verifies each of them."""
+"""A search for the steps by which charges are carried into others; `transport` verifies each step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _ORDERS = 24
 _CHOICES = 120
 _WHOLE = ((operator.eq, True), (operator.lt, True))
 _PARTS = ((operator.eq, False), (operator.lt, False), (operator.eq, False), (operator.gt, True))
-"""How many indices the low piece has beside the high one, and whether all of it is carried at once."""
+"""How the number of indices of the low piece compares with that of the high one, and whether all of the low piece is
+carried at once."""
 
 
 def never_more(
     low: Iterable[Charge], high: Iterable[Charge], facts: Facts, known: Sequence[Carried] = ()
 ) -> list[Carried] | None:
-    """Steps by which all of `low` is carried into `high`, first those that are known; None if they are not found."""
+    """Steps by which all of `low` is carried into `high`, the known ones first; None if none are found."""
     ways = _Ways(low, high, facts)
     for searches in (False, True) if known else (True,):
         for pieces, opens in ways:
@@ -85,8 +86,8 @@ class _Search:
         self._ways: dict[int, list[Map]] = {}
 
     def decide(self, opens: bool) -> bool:
-        """Whether everything low is carried; if `opens`, after what says that something exists was opened, if it is not
-        carried as it is. What is left of it is split by indices of few values."""
+        """Whether everything low is carried. If `opens`, pieces with an `exists` are opened first, unless they are
+        carried as they are. What is left is split by indices with few values."""
         while opens and not self._carried(_WHOLE):
             if not any([self.ledger.open(Open(low, which)) for low, which in self._existing()]):
                 break
@@ -96,7 +97,7 @@ class _Search:
         return True
 
     def _existing(self) -> list[tuple[int, int]]:
-        """What is waiting that says that something exists, and where."""
+        """The waiting pieces with an `exists` among their predicates, and the number of that predicate."""
         found = []
         for low, a in enumerate(self.ledger.low):
             preds = a.domain.preds if a.weight and a.domain is not None else ()
@@ -104,7 +105,7 @@ class _Search:
         return found
 
     def _of_few_values(self) -> list[tuple[int, int]]:
-        """What is waiting and has an index of few values, and which."""
+        """The waiting pieces with an index of few values, and the number of that index."""
         found = []
         for low, a in enumerate(self.ledger.low):
             dims, preds = (a.domain.dims, a.domain.preds) if a.weight and a.domain is not None else ((), ())
@@ -133,7 +134,7 @@ class _Search:
     # ---- candidates
 
     def ways(self, a: Piece, h: Piece) -> Iterator[Map]:
-        """What the indices of a may be in terms of those of h."""
+        """Candidates for the indices of a in terms of those of h."""
         own = self.ledger.dims[: h.dims]
         if a.dims > h.dims:
             told_by = product([*map(name, own), number(0)], repeat=a.dims)
@@ -152,7 +153,7 @@ class _Search:
                 yield from (tuple(new[y] for y in order) for order in islice(permutations(h.domain.dims), _ORDERS))
 
     def _written(self, d: Domain, h: Piece) -> Iterator[tuple[Map, Sequence[str]]]:
-        """The indices of d in its own or other coordinates, and in which order those of h come for them."""
+        """The indices of d in its own or other coordinates, and the order in which those of h replace them."""
         plain: Map = tuple(map(name, d.dims))
         likely = list(self._likely(d, h)) if len(d.dims) > 3 else []
         yield from ((plain, order) for order in likely)
@@ -164,7 +165,7 @@ class _Search:
         yield from islice(((move, order) for move in moves for order in orders), _WAYS * max(1, h.dims - len(d.dims)))
 
     def _likely(self, d: Domain, h: Piece) -> Iterator[Sequence[str]]:
-        """Orders in which each index comes for one that is compared with the same."""
+        """Orders in which each index replaces one that is compared with the same."""
         if h.domain is None:
             return
         theirs: dict[object, list[str]] = {}
@@ -181,7 +182,7 @@ class _Search:
 
 
 def _profile(x: str, preds: Iterable[Pred]) -> object:
-    """What an index is compared with, other indices without their names."""
+    """The predicates on an index, with the names of other indices left out."""
     found = []
     for p in preds:
         if x in names_in(p):
@@ -191,6 +192,6 @@ def _profile(x: str, preds: Iterable[Pred]) -> object:
 
 
 def _choices(own: Sequence[str], few: int) -> Iterator[Sequence[str]]:
-    """Ways to choose some, first those that keep their order."""
+    """Ways to choose `few` of `own`, first those that keep the order."""
     yield from (way for way in permutations(own, few) if list(way) == sorted(way))
     yield from (way for way in permutations(own, few) if list(way) != sorted(way))

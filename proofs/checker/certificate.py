@@ -1,4 +1,4 @@
-"""All that a certificate says, checked: see docs/certificates.md for what that is."""
+"""Everything that a certificate says, checked; docs/certificates.md lists what that is."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ _FRACTION = re.compile(r"[0-9]+(/[0-9]+)?")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
 _SECONDS = 15.0
-"""For a derivation of the checker's own, where that of the file is not decided."""
+"""Seconds for a derivation of the checker's own, where that of the file is not decided."""
 _BRIEFLY = 2.0
-"""For it before all is tried that may decide the values of the file's derivation, and to look for a second way in which
-costs are carried."""
+"""Seconds for that derivation before everything is tried that may decide the values of the file's derivation, and for
+the search for a second way in which costs are carried."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _OPTIONAL = {"supremum", "external"}
 _FURTHER = {"body", "program", "derivative"}
@@ -95,22 +95,22 @@ _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
 
 def check(text: str, seconds: float = 60) -> Report:
-    """Check the certificate that `text` is. Raises `Refused` with what is wrong, and `TooLarge` if that is not decided
-    within so many seconds."""
+    """Check the certificate `text`. Raises `Refused` with what is wrong, and `TooLarge` if it is not decided within
+    `seconds`."""
     with _reading():
         return _Checked(json.loads(text), Budget(seconds)).report()
 
 
 def carried(text: str, seconds: float = 60) -> dict[str, list[Any]]:
-    """The steps by which the costs of a certificate are carried, as its key "transports" has them, for those who make
-    certificates: they are searched for, and nothing else is checked. Raises as `check` does."""
+    """The steps by which the costs of a certificate are carried, in the form of its key "transports", for makers of
+    certificates: the steps are searched for, and nothing else is checked. Raises as `check` does."""
     with _reading():
         return _Checked(json.loads(text), Budget(seconds)).carried()
 
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Whatever a file holds, `Refused` or `TooLarge`."""
+    """Raise `Refused` or `TooLarge` in place of other errors that a file causes."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
@@ -216,7 +216,8 @@ class _Checked:
         )
 
     def _gradient(self, assumptions: list[str], looped: tuple[Finding, ...]) -> Report:
-        """Of a file without steps: that the adjoint is the gradient, by a derivation of its own here, and cheap."""
+        """For a file without steps: that the adjoint is the gradient, by a derivation of the checker's own, and that it
+        is cheap."""
         self.extracted = 0
         value = self._derived(self.budget.part(self.budget.seconds / 2))
         (cost,) = self._cheap(derived=False)
@@ -256,8 +257,7 @@ class _Checked:
     # ---- what is decided
 
     def _values(self, thorough: bool, before: Sequence[Finding | None] = (None, None)) -> Iterator[Finding]:
-        """That the program is what was derived from, and the adjoint what was derived, each if it was not decided
-        before."""
+        """That the derivation starts from the program and ends with the adjoint, each unless it was decided before."""
         links = {
             "program": ("the values of the program and its tensor SSA", self.program, 0),
             "adjoint": ("the values of the adjoint and the derivation's results", self.adjoint, 1),
@@ -278,12 +278,12 @@ class _Checked:
 
     def _cheap(self, derived: bool) -> Iterator[Finding]:
         """That the adjoint costs at most `bound` times the program, inputs and outputs counted: by the derivation, for
-        which the theorem says so for a bound of 4, or by their charges alone."""
+        which the theorem states it with a bound of 4, or by their charges alone."""
         costs = Costs(self.derivation, self.functions, self.budget, self.transports)
         ways = []
         if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
-            costs.searches = not self.transports  # for the second way, who made the certificate has searched in vain
+            costs.searches = not self.transports  # the maker of the certificate has searched for the second way in vain
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
         self.found = costs
@@ -291,11 +291,11 @@ class _Checked:
 
     @property
     def counted(self) -> set[str]:
-        """The parameters of which the numbers are counted as inputs and outputs."""
+        """The parameters whose numbers are counted as inputs and outputs."""
         return {*self.wrt, self.held["cotangent"]}
 
     def charges(self, budget: Budget) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
-        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is not
+        """The charges of the program and the adjoint, and the numbers of inputs and outputs; None if they are not
         exact."""
         return Costs(self.derivation, self.functions, budget).exact(self.program, self.adjoint, self.counted)
 
@@ -363,7 +363,7 @@ class _Checked:
             used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}"
         )
         for g in found.values() if self.has_steps else ():  # else nothing rests on the theorem
-            there = [e for e in g.components if e is not None]  # of the others no term goes on, nor is one added
+            there = [e for e in g.components if e is not None]  # the others pass on no term, and none is added
             spent = sum(operations(e, found) for e in there) + max(0, len(there) - 1)
             _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")
         return found
@@ -445,7 +445,7 @@ class _Checked:
 
     @property
     def programs(self) -> dict[str, Program]:
-        """The programs whose costs are told, by the names of these."""
+        """The programs whose costs are stated, by the names of these costs."""
         return {
             "program": self.program,
             "ssa": self.derivation,
@@ -509,7 +509,7 @@ class _Checked:
 
 
 def calls(e: Expr) -> Iterator[tuple[str, Call]]:
-    """Every scalar function that is called in `e`."""
+    """The scalar functions that are called in `e`, with the calls."""
     for node in trees.walked(e):
         if isinstance(node, Call):
             yield node.function, node

@@ -1,7 +1,7 @@
 """What a program costs, by Figure 6, as numbers of points: weights on domains.
 
 A domain is a list of indices and predicates on them. An addition, a multiplication or a scalar function is charged at
-each point at which it is evaluated; a reduction at each of its points, less one where it has any.
+each point at which it is evaluated; a reduction is charged at each of its points, less one where it has any.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Domain:
         return Domain(found.binders, preds)
 
     def without_quotients(self, facts: Facts) -> Domain:
-        """A domain of as many points without those indices that can only be quotients of others, first those that
-        always are: of 0 <= a - c*q < c follows q = floor(a / c), and floor(a / c) >= b where a >= c*b. What says that
-        there is a quotient gives way to an index that is it, as there is no other."""
+        """A domain of as many points without the indices that can only be quotients of others, first those that always
+        are: 0 <= a - c*q < c implies q = floor(a / c), and a >= c*b implies floor(a / c) >= b. A predicate that says
+        that a quotient exists gives way to an index that is the quotient, as there is no other."""
         found = normal(Term(ONE, (), self.dims, self.preds))
         if found is None:
             return self
@@ -112,7 +112,7 @@ class Domain:
 
 
 def _without(q: str, d: Domain) -> tuple[Domain, list[Pred]] | None:
-    """`d` without the index q and what is said of it, and that of what q is the quotient of."""
+    """`d` without the index q and the predicates on it, and these predicates in terms of the dividend of q."""
     found = _divided(q, d.preds)
     if found is None:
         return None
@@ -127,7 +127,7 @@ def _without(q: str, d: Domain) -> tuple[Domain, list[Pred]] | None:
             continue
         elif isinstance(p, Compare) and abs(k) == 1 and q not in names_in(rest := p.value - name(q).times(k)):
             b = rest.times(c) + (a if k > 0 else number(c - 1) - a)
-            if not _elements(a) | _elements(rest) <= _elements(b):  # it may be missing: then nothing holds
+            if not _elements(a) | _elements(rest) <= _elements(b):  # an element may be missing: then nothing holds
                 return None
             said.append(Compare(False, b))
         else:
@@ -140,7 +140,7 @@ def _elements(a: Affine) -> set[Element]:
 
 
 def _divided(q: str, preds: Iterable[Pred]) -> tuple[Affine, int] | None:
-    """An a without q and a c of which some of `preds` say 0 <= a - c*q < c: q can only be floor(a / c)."""
+    """An a without q, and a c, such that some of `preds` say 0 <= a - c*q < c: then q can only be floor(a / c)."""
     values = {p.value: None for p in preds if isinstance(p, Compare) and not p.equal}
     for value in values:
         c = next((-k for x, k in value.terms if x == q), 0)
@@ -151,7 +151,7 @@ def _divided(q: str, preds: Iterable[Pred]) -> tuple[Affine, int] | None:
 
 
 def _length(p: Pred) -> int:
-    """How long a predicate is: by how many indices and data it compares, then by its text."""
+    """The length of a predicate: first by the number of indices and data that it compares, then by its text."""
     match p:
         case Compare(_, a):
             own = sum(isinstance(x, Element) or is_index(x) for x, _ in a.terms)
@@ -165,7 +165,7 @@ def _length(p: Pred) -> int:
 
 
 def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[str, Affine]]:
-    """Other coordinates: an index, and what some inequality compares with 0, which may come in its place."""
+    """Other coordinates: an index, and an expression that some inequality compares with 0, which may replace it."""
     seen = set()
     for p in preds:
         if not isinstance(p, Compare) or p.equal or has_data(p):
@@ -183,7 +183,7 @@ def shift(preds: Sequence[Pred], x: str, value: Affine) -> tuple[Pred, ...]:
 
 
 def solved(x: str, value: Affine) -> Affine:
-    """x, if `value`, in which it has the coefficient 1 or -1, is called x."""
+    """The old x in terms of the new x, which names `value`; in `value`, x has the coefficient 1 or -1."""
     (k,) = (k for y, k in value.terms if y == x)
     return (name(x) - (value - Affine(((x, k),)))).times(k)
 
@@ -196,7 +196,8 @@ Charge = tuple[Fraction, Domain]
 
 
 class Charges:
-    """The charges of a program; of long sums of terms with brackets no less than it costs, or with `low` no more."""
+    """The charges of a program. For long sums of bracketed terms they are no less than its cost, or with `low` no
+    more."""
 
     def __init__(self, meaning: Meaning, functions: Mapping[str, Function], low: bool) -> None:
         self.low = low
@@ -206,7 +207,7 @@ class Charges:
         self.is_exact = True
 
     def of(self, e: Expr, place: Place) -> list[Charge]:
-        """What `e` is charged."""
+        """The charges of `e`."""
         self._go(e, (), place)
         return self.found
 
@@ -279,7 +280,7 @@ class Charges:
         self._put(-1, dims, place, some)
 
     def _live(self, e: Expr, place: Place) -> Pred:
-        """Where `e` is not 0 by its outermost brackets."""
+        """Where the outermost brackets of `e` do not make it 0."""
         if not is_bracketed(e):
             return TRUE
         if isinstance(e, Add):
@@ -302,7 +303,7 @@ def _has_many_terms(e: Expr) -> bool:
 
 
 def numbers(kind: Type) -> Iterator[Charge]:
-    """One for each number of a value of this type."""
+    """A charge of one for each number of a value of this type."""
     for _, part in leaves(kind):
         sizes, _ = shape(part)
         dims = tuple(fresh() for _ in sizes)

@@ -1,4 +1,4 @@
-"""That an adjoint is cheap, by the checker's own reading of what both programs cost, in two independent ways."""
+"""Show that an adjoint is cheap, by the checker's own reading of what both programs cost, in two independent ways."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .transport import Carried, Ledger, pieces_of
 from .trees import Expr, Let, Program
 
 COMPARED = ("bound", "program", "adjoint")
-"""What is compared: the adjoint with the bound times the program, the program in SSA with the program, the adjoint with
-what was derived."""
+"""The comparisons: the adjoint with the bound times the program, the program in SSA with the program, and the adjoint
+with the derivation's results."""
 
 
 class Reading(Protocol):
@@ -36,8 +36,8 @@ Decide = Callable[[Facts, Reading, Sequence[Carried]], list[Carried] | None]
 
 class Costs:
     """Compares the costs of programs that have the data of a derivation. `known` are the steps that a certificate has
-    for each comparison, `found` those by which it was decided, `searched` the comparisons for which the known ones did
-    not do; where `searches` is false, a comparison without known steps is left."""
+    for each comparison, `found` the steps by which it was decided, `searched` the comparisons for which the known steps
+    did not suffice. Where `searches` is false, a comparison without known steps is skipped."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Costs:
         return {key: [step.plain() for step in steps] for key, steps in self.found.items()}
 
     def cheap(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> bool:
-        """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
-        parameters `counted` hold."""
+        """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where the numbers are those in the
+        parameters `counted`."""
 
         def decide(facts: Facts, of: Reading, known: Sequence[Carried]) -> list[Carried] | None:
             return never_more(*self._sides(program, adjoint, bound, counted, of), facts, known)
@@ -68,7 +68,7 @@ class Costs:
         return self._decided("bound", decide)
 
     def ledger(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> Ledger:
-        """What is to be carried, and to where, that `adjoint` is so cheap."""
+        """What has to be carried, and where to, to show that `adjoint` is so cheap."""
         facts, of = self._reading()
         return Ledger(facts, pieces_of(*self._sides(program, adjoint, bound, counted, of), facts))
 
@@ -97,8 +97,8 @@ class Costs:
     def exact(
         self, program: Program, adjoint: Program, counted: Collection[str]
     ) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
-        """What the program and the adjoint are charged, and one for each number that the parameters `counted` hold;
-        None if that is not exact."""
+        """The charges of the program and the adjoint, and one for each number in the parameters `counted`; None if they
+        are not exact."""
         facts = Facts(self.budget)
         facts.declare(self.derivation.params)
         values = Values(facts)
@@ -112,7 +112,7 @@ class Costs:
         return read[0], read[1], held
 
     def _needed(self, roots: Sequence[Expr]) -> Program:
-        """The lets of the derivation that `roots` depend on, and these."""
+        """The lets of the derivation that `roots` depend on, and the roots."""
         lets, _ = trees.lets(self.derivation.body)
         e = roots[-1]
         for root in reversed(roots[:-1]):

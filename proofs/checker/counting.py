@@ -1,5 +1,5 @@
-"""How many points a domain has at given sizes, exactly: a domain falls into parts that share no index, and of each part
-one index after the other is given its values until only intervals are left."""
+"""The exact number of points of a domain at given sizes: a domain falls into parts that share no index, and in each
+part one index after the other is given its values until only intervals are left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_LISTED = 200_000
 
 
 class Counter:
-    """Counts points at some sizes, in so many steps at most; raises `TooLarge` beyond that. Data are plain ones:
+    """Counts points at some sizes, in a limited number of steps; raises `TooLarge` beyond that. The data are plain:
     relations of all points or of none, and index arrays of zeros."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Counter:
         self.steps = 0
 
     def total(self, charges: Sequence[Charge]) -> Fraction:
-        """What all charges come to."""
+        """The sum of all charges."""
         return sum((weight * self.points(domain) for weight, domain in charges), Fraction(0))
 
     def points(self, d: Domain) -> int:
@@ -48,7 +48,7 @@ class Counter:
         return self._points(frozenset(d.dims), [self._plain(renamed(p, self.sizes)) for p in d.preds])
 
     def _plain(self, p: Pred) -> Pred:
-        """`p` for data of that kind."""
+        """`p` for such plain data."""
         match p:
             case Compare(equal, a):
                 return Compare(equal, self._zeros(a))
@@ -116,7 +116,7 @@ def _apart(dims: frozenset[str], preds: Sequence[Pred]) -> list[tuple[frozenset[
 
 
 def _range(x: str, preds: Sequence[Pred]) -> tuple[int | None, int | None]:
-    """The least and the greatest x by what compares it alone."""
+    """The least and the greatest x, by the predicates that compare only x."""
     lowest: int | None = None
     highest: int | None = None
     for p in preds:

@@ -1,8 +1,8 @@
 """Whether two programs have equal values for all sizes from 1 on and whatever the data.
 
-Plain normal forms first; where these grow too large, with cut points: pairs of a let of one program and one of the
-other that a certificate names, each shown to be equal before it is used, and from then on one atom for both. A pair
-that is not shown is not used.
+Plain normal forms are tried first. Where these grow too large, cut points are used: pairs of a let of one program and a
+let of the other that a certificate names. Each pair is shown to be equal before it is used, and is one atom from then
+on. A pair that is not shown to be equal is not used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Side:
 def equal(
     first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, thorough: bool = True
 ) -> str | None:
-    """Why it is not shown that both are equal; None if it is. The ways that take longest are tried if it is `thorough`.
+    """The reason why both are not shown to be equal; None if they are. The ways that take longest are tried if
+    `thorough`.
 
     Raises `Refused` if their types differ, and `TooLarge`.
     """
@@ -57,9 +58,9 @@ def equal(
 
 @dataclass(frozen=True)
 class _How:
-    """What is used of indices that are `chosen`, of functions that are 0 where their arguments are, and of functions
-    that are the `branches` of a comparison: with it more predicates are left out or put in, which makes some values
-    alike and others not."""
+    """Whether facts are used about indices that are `chosen`, about functions that are 0 where their arguments are, and
+    about functions that are the `branches` of a comparison. With them more predicates are left out or put in, which
+    makes some values the same and others different."""
 
     chosen: bool = False
     zeros: bool = False

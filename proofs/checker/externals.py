@@ -1,6 +1,7 @@
-"""External functions: what a certificate says of functions that are no programs, all of which is assumed.
+"""External functions: what a certificate says about functions that are not programs, all of which is assumed.
 
-Of each the file has its signature, its declared cost, and the program that is declared to be its adjoint, if one is.
+For each function the file has its signature, its declared cost, and the program that is declared to be its adjoint, if
+one is.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .trees import Affine, Apply, Exists, External, PairType, Program, Refused, 
 
 _KEYS = {"signature", "cost", "adjoint"}
 _LARGE = 3
-"""A cost is at least 0 if it is so where each size is one below this, or anything from this on."""
+"""A cost is at least 0 if it is where each size is either a number below this, or anything from this on."""
 _MOST_TERMS = 12
 
 
 def read_externals(held: Any) -> tuple[dict[str, External], dict[str, Program], list[str]]:
-    """The external functions of a certificate, the adjoints of those that have one, by name, and what has to be assumed
-    of them all."""
+    """The external functions of a certificate, the adjoints of those that have one, by name, and everything that has to
+    be assumed of them."""
     _need(isinstance(held, list), "a list of external functions")
     found: dict[str, External] = {}
     for f in held:
@@ -48,7 +49,7 @@ def read_externals(held: Any) -> tuple[dict[str, External], dict[str, Program], 
 def check_externals(
     externals: Mapping[str, External], adjoints: Mapping[str, Program], programs: Collection[Program], budget: Budget
 ) -> None:
-    """Raise `Refused` unless each of these functions is called, and their adjoints have the types that such have."""
+    """Raise `Refused` unless each of these functions is called, and their adjoints have the types of adjoints."""
     for title, rule in adjoints.items():
         f = externals[title]
         kinds = [flat_type(kind) for _, kind in rule.params]
@@ -70,8 +71,7 @@ def check_externals(
 
 
 def program_at(program: Program, sizes: Mapping[str, Affine]) -> Program:
-    """`program` with index expressions in the places of its sizes; what it binds is named anew, so nothing is
-    captured."""
+    """`program` with index expressions substituted for its sizes; bound names are renamed, so nothing is captured."""
     params = tuple((x, type_at(kind, sizes)) for x, kind in program.params)
     return Program(program.name, params, _moved(program.body, sizes))
 
@@ -104,7 +104,8 @@ def _cost(title: str, held: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
 
 
 def _require_plain(f: External) -> None:
-    """Its parameters are arrays and numbers whose axes tell all sizes, it gives such, and it costs no less than 0."""
+    """Refuse `f` unless its parameters are arrays and numbers whose axes determine all sizes, it returns such, and it
+    costs no less than 0."""
     told: set[str] = set()
     named: set[str] = {x for _, names in f.cost for x in names}
     _need(bool(f.params) and len({x for x, _ in f.params}) == len(f.params), f"parameters of {f.name}")
@@ -124,8 +125,8 @@ def _require_plain(f: External) -> None:
 
 
 def _shifted(cost: Iterable[tuple[int, tuple[str, ...]]], small: Mapping[str, int]) -> Counter[tuple[str, ...]]:
-    """A cost at these sizes as a polynomial in what the others are beyond `_LARGE`: monomials, and what they are
-    multiplied by."""
+    """A cost at these sizes as a polynomial in the amounts by which the other sizes exceed `_LARGE`: monomials, and
+    their coefficients."""
     total: Counter[tuple[str, ...]] = Counter()
     for weight, names in cost:
         found: Counter[tuple[str, ...]] = Counter({(): weight})
@@ -157,7 +158,7 @@ def _called(e: Any) -> Iterator[External]:
 
 
 def _assumed(f: External, held: Mapping[str, Any]) -> Iterator[str]:
-    """All that is believed, as the file has it: who changes that changes the report."""
+    """Everything that is assumed, in the words of the file, so a change there changes the report."""
     cost = " + ".join(_term(weight, names) for weight, names in f.cost).replace("+ -", "- ") or "0"
     if held["adjoint"] is not None:
         yield f"the adjoint of {' '.join(held['signature'].split())}, an external function: {_line(held['adjoint'])}"

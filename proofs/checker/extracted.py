@@ -1,7 +1,7 @@
-"""A derivation beside the adjoint that is extracted from the proofs, where `make -C proofs/diff` has built that.
+"""A derivation compared with the adjoint that is extracted from the proofs, where `make -C proofs/diff` has built that.
 
 The program's statements are listed at given sizes, each predicate by its points, in the language of ../diff/driver.ml;
-it answers with what the proved adjoint costs and gives.
+it answers with the cost and the results of the proved adjoint.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def agrees(
     derived: int,
     results: Any,
 ) -> bool:
-    """Whether the extracted adjoint was asked, and agrees: in its cost, which is no less than `derived`, the program's,
-    which is `cost`, and in the `results`. Raises `Refused` if it disagrees."""
+    """Whether the extracted adjoint was asked, and agrees: its cost is no less than `derived`, the program's cost is
+    `cost`, and the results are `results`. Raises `Refused` if it disagrees."""
     if not DRIVER.exists():
         return False
     try:
@@ -110,7 +110,7 @@ class _Listing:
         return list(map(self._size, self.d.shapes[x]))
 
     def _size(self, n: Affine) -> int:
-        """A size, which has no elements if it is negative."""
+        """A size; a negative one counts as 0."""
         return max(0, self.meaning.index(n, self.env))
 
     def _leaf(self, x: Operand) -> list[Any]:

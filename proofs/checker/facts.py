@@ -1,9 +1,9 @@
-"""What follows from what, for all sizes from 1 on and whatever the data, by isl.
+"""Implications between predicates, for all sizes from 1 on and whatever the data, decided by isl.
 
 Names that start with $ or % are indices, others are sizes. An element of an index array, a relation at some places, and
-an `exists` whose body reads data at the index that it binds, is a dimension of which nothing is known at first: what
-isl then says holds for all data. If it says no, it is asked again with instances of what is true of all data: equal
-places hold equal data, a witness shows an `exists`, and an `exists` has a witness.
+an `exists` whose body reads data at the index that it binds, are each a dimension about which nothing is known at
+first: isl's answer then holds for all data. If the answer is no, the question is asked again with instances of laws
+that hold for all data: equal places hold equal data, a witness shows an `exists`, and an `exists` has a witness.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _MOST_DIMS = 60
 _NEW = 8
 _ROUNDS = 4
 _NAMED = 2
-"""The level from which on what exists is given names."""
+"""The level from which on witnesses of an `exists` are given names."""
 _fresh = count()
 
 
 def fresh(kind: str = "$") -> str:
-    """A new name: of a free index for "$", of a bound one for "%". The order of their texts is that in which they were
+    """A new name: of a free index for "$", of a bound one for "%". The names sort in the order in which they were
     made."""
     return f"{kind}{next(_fresh):07}"
 
 
 def is_index(x: str) -> bool:
-    """Whether the name `x` is one of an index, not of a size."""
+    """Whether `x` names an index, not a size."""
     return x[0] in "$%"
 
 
@@ -70,18 +70,18 @@ class Facts:
         self.relations: dict[str, tuple[Affine, ...]] = {}
         self.arrays: dict[str, tuple[tuple[str, ...], Affine]] = {}
         self.optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
-        """Index arrays whose elements may be missing, and where they are not: what compares one that is holds
-        nowhere."""
+        """Index arrays whose elements may be missing, and where they are not missing: a comparison with a missing
+        element holds nowhere."""
         self.conditions: dict[str, tuple[tuple[str, ...], Exists]] = {}
-        """Of arrays of chosen indices, at which places there is one: what exists there is true of the index that is
-        chosen."""
+        """For arrays of chosen indices, the condition under which an index is chosen: the body of the `exists` is true
+        of the chosen index."""
         self.knows_choices = True
         self.assumed: list[Pred] = []
         self.asked = 0
         self._known: dict[tuple[frozenset[Pred], Pred, bool], bool] = {}
 
     def declare(self, params: Iterable[tuple[str, trees.Type]]) -> None:
-        """What is known of parameters: sizes are not negative, elements of index arrays are indices."""
+        """Record what is known of parameters: sizes are not negative, elements of index arrays are indices."""
         for x, kind in params:
             element = kind
             while isinstance(element, trees.ArrayType):
@@ -103,7 +103,7 @@ class Facts:
     # ---- questions
 
     def implies(self, given: Iterable[Pred], goal: Pred, instances: bool = True) -> bool:
-        """Whether it is shown that `goal` holds wherever all of `given` do; without `instances` only as far as no data
+        """Whether it is shown that `goal` holds wherever all of `given` do; without `instances`, only where data do not
         matter."""
         parts = self._parts(given)
         if parts is None:
@@ -116,12 +116,12 @@ class Facts:
 
     @property
     def _levels(self) -> int:
-        """How many times a question is asked: as it is, with instances, with names for what exists, and with what is
-        true of indices that are chosen."""
+        """How many times a question is asked: as it is, with instances, with names for witnesses, and with what is true
+        of indices that are chosen."""
         return _NAMED + 2 if self.conditions and self.knows_choices else _NAMED + 1
 
     def _parts(self, preds: Iterable[Pred]) -> tuple[Pred, ...] | None:
-        """The parts of a conjunction, without what is known of any data: that elements are in their range."""
+        """The parts of a conjunction, without those that hold for any data: that elements are in their range."""
         parts = parts_of(preds)
         if parts is None or not any(map(has_data, parts)):
             return parts
@@ -140,7 +140,7 @@ class Facts:
         return p
 
     def _is_in_range(self, a: Affine, e: Element) -> bool:
-        """Whether a >= 0 says of the element e, or of e and the size below which it is, what is always so."""
+        """Whether a >= 0 only says that the element e is at least 0 or below its size, which always holds."""
         if e.array not in self.arrays or e.array in self.optional:
             return False
         params, size = self.arrays[e.array]
@@ -187,7 +187,7 @@ class Facts:
         yield from ((*others, p) for p in several.parts)
 
     def _decided(self, make: Any, levels: int | None = None) -> bool:
-        """Whether the weights of what `make` writes of a question add up to 0 at every point."""
+        """Whether the weights of the sets that `make` writes for a question add up to 0 at every point."""
         self.asked += 1
         self.budget.spend()
         for level in range(self._levels if levels is None else levels):
@@ -211,7 +211,7 @@ class Facts:
 
 
 def _excluding(options: Parts) -> bool:
-    """Whether predicates say of one index expression that it is different numbers."""
+    """Whether the predicates equate one index expression with different numbers."""
     values = {p.value for p in options if isinstance(p, Compare) and p.equal}
     return len(values) == len(options) > 1 and len({a.terms for a in values}) == 1
 
@@ -263,13 +263,13 @@ class Question:
         return self._affine(a, {})
 
     def set(self, text: str) -> Any:
-        """The points of what `text` says."""
+        """The points at which `text` holds."""
         sizes = (f"{own} >= 1" for x, own in self.names.items() if not is_index(x))
         space = ", ".join((*self.names.values(), *self.data.values()))
         return islpy.Set(f"[{space}] -> {{ : {' and '.join((text, self.extra, *self.around, *sizes))} }}")
 
     def closed(self, text: str, axioms: Sequence[tuple[str, str]]) -> str:
-        """`text` with the consequences that it has by implications that are true of all data."""
+        """`text` with its consequences by implications that are true of all data."""
         found = self.set(text)
         waiting = [(premise, self._alone(premise), conclusion) for premise, conclusion in axioms]
         for _ in range(_ROUNDS):
@@ -288,13 +288,13 @@ class Question:
         return text
 
     def _alone(self, text: str) -> Any:
-        """The points of what `text` says, with nothing else known."""
+        """The points at which `text` holds, with nothing else known."""
         own = [x for x in (*self.names.values(), *self.data.values()) if re.search(rf"\b{x}\b", text)]
         return islpy.Set(f"[{', '.join(own)}] -> {{ : {text} }}")
 
     def axioms(self, level: int) -> list[tuple[str, str]]:
-        """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for
-        the indices that an `exists` speaks of."""
+        """Implications that are true of all data: about equal places and witnesses, and from level 2 on with names for
+        the indices that an `exists` binds."""
         found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level >= _NAMED else []
         self.most = len(self.data) + _NEW
         for p in [p for p in self.data if isinstance(p, Exists)]:
@@ -328,7 +328,7 @@ class Question:
         return f"{self.data[p]} = 1", self._formula(All((*inside, renamed(body, named))), {})
 
     def _instances(self, p: Exists) -> Iterator[Pred]:
-        """The body of `p` at indices at which all that it reads has been read already."""
+        """The body of `p` at indices at which everything that it reads has been read already."""
         body, names = _opened(p)
         own = {i for i, _ in names}
         read = [r for r in places(body) if _free(r) & own]
@@ -403,7 +403,7 @@ class Question:
         return "(" + " + ".join(parts) + ")"
 
     def _chosen(self, read: Iterable[Affine]) -> Iterator[str]:
-        """That the indices that are chosen, and may be chosen among none, are there."""
+        """That those chosen indices exist that may be chosen among none."""
         for a in read:
             for atom in _elements(a):
                 if atom.array in self.facts.optional:
@@ -454,7 +454,7 @@ def _alike(a: object, b: object) -> bool:
 
 @cache
 def _opened(p: Exists) -> tuple[Pred, tuple[tuple[str, Affine], ...]]:
-    """What an `exists`, and those in it, say, and the indices that they bind, each with a name of its own."""
+    """The body of an `exists` and of those in it, and the indices that they bind, each with a name of its own."""
     found: list[tuple[str, Affine]] = []
     parts: list[Pred] = []
     waiting: list[Pred] = [p]

@@ -25,7 +25,7 @@ Value = Callable[[Env], Fraction]
 
 @dataclass(frozen=True)
 class Formula:
-    """What a program costs. `has_data` says whether it counts points that only data tell."""
+    """The cost of a program. `has_data` says whether it counts points that depend on data."""
 
     value: Value
     quotients: tuple[tuple[str, Affine, int], ...]
@@ -41,7 +41,7 @@ class Formula:
 
 
 def formula(text: str, arrays: Iterable[str], budget: Budget) -> Formula:
-    """The cost that `text` says, where `arrays` are the names of index arrays, to be counted within a budget."""
+    """The cost that `text` states, where `arrays` are the names of index arrays, to be counted within a budget."""
     reader = _FormulaReader(text, Semantics({}, budget))
     reader.arrays = frozenset(arrays)
     value = reader.cells()

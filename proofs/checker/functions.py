@@ -1,6 +1,6 @@
-"""Scalar functions: what each costs and what its derivative is, known here or derived from a body that is declared.
+"""Scalar functions: the cost and the derivative of each, known here or derived from a declared body.
 
-A function that is not known here and has no body is taken as it is declared, and listed as an assumption.
+A function that is not known here and has no body is taken as declared, and listed as an assumption.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _DERIVATIVES = {
     "atan2": ["x1 * recip(x0 * x0 + x1 * x1) * t", "-(x0 * recip(x0 * x0 + x1 * x1) * t)"],
     "power": ["x1 * power(x0, x1 - 1) * t", "where_gt(abs(x0), 0, y * log(x0) * t)"],
 }
-"""Of each argument, over the arguments, the value y and the cotangent t. That these are the derivatives, wherever the
-functions have one, is calculus; at a kink the first of equals is the one that is chosen, and the slope of sign is 0."""
+"""The component for each argument, over the arguments, the value y and the cotangent t. That these are the derivatives,
+wherever the functions have one, is calculus; at a kink the first of equals is chosen, and the slope of sign is 0."""
 
 _NONE = frozenset(["pentagamma"])
-"""Those whose derivative is no function of the language: log(-1), which is no number, stands for it."""
+"""Functions whose derivative is not a function of the language: log(-1), which is not a number, stands for it."""
 
 _POINTS = 200
 _SECONDS = 2.0
@@ -95,8 +95,8 @@ def _text(x: Fraction) -> str:
 def check_functions(
     functions: Mapping[str, Function], called: frozenset[str], budget: Budget, others: frozenset[str] = frozenset()
 ) -> list[str]:
-    """What has to be assumed of these functions, of which the program calls some, without the `others`. Raises
-    `Refused` for one that is not declared as it is."""
+    """What has to be assumed of these functions, except the `others`; the program calls those in `called`. Raises
+    `Refused` for a function that is declared differently from what it is."""
     bodies = [f.body for f in functions.values() if f.name in called and f.body is not None]
     without = _NONE & called.union(*map(_called, bodies))
     assumed = [f"the derivative of {f}, for which log(-1) stands" for f in sorted(without)]
@@ -208,8 +208,8 @@ def _called(e: Expr) -> set[str]:
 
 
 def _compare(f: Function, functions: Mapping[str, Function], budget: Budget) -> int:
-    """Compare the declared derivative with the body's at many points of the reals. The number of those where both have
-    values. Raises `Refused` where it is another one."""
+    """Compare the declared derivative with the body's at many real points. Return the number of points where both have
+    values. Raises `Refused` where they differ."""
     meaning = Semantics(functions, budget)
     rng = random.Random(f.name)
     assert f.body is not None

@@ -1,13 +1,14 @@
 """The gradient of a program in normal form, derived here: the reverse mode of differentiation, on values.
 
-<dY | F> is a sum of terms, and its derivative by an element that is read is the sum, over the factors that read it, of
-the term without that factor. A scalar function passes it on to its arguments by its derivative. A recurrence has one
-more recurrence that goes backwards, in which the cotangent of the state before step t is
+<dY | F> is a sum of terms. Its derivative by an element that is read is the sum, over the factors that read the
+element, of the term without that factor. A scalar function passes the derivative on to its arguments by its own
+derivative. A recurrence has one more recurrence that goes backwards, in which the cotangent of the state before step t
+is
 
     c(t) = what is given for it from outside + the sum over the states, of c(t + 1) times the derivative of step t
 
-and c at the start is passed on to the first states, c(t + 1) to all else that step t reads. That these are the partial
-derivatives is the chain rule; `../reals` has it of programs, and `../Recurrence.v` of recurrences.
+and c at the start is passed on to the first states, c(t + 1) to everything else that step t reads. That these are the
+partial derivatives is the chain rule; `../reals` proves it for programs, and `../Recurrence.v` for recurrences.
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ def is_gradient(
     rules: Mapping[str, Program],
     budget: Budget,
 ) -> str | None:
-    """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is, if `rules` are the
-    adjoints of external functions. What has no points is left out of arguments only where it is not shown else.
+    """The reason why `adjoint` is not shown to be the gradient of <cotangent | program>, if `rules` are the adjoints of
+    external functions; None if it is shown. Terms without points are left out of arguments only where nothing is shown
+    otherwise.
 
-    Raises `Refused` if it has another type, and `TooLarge`.
+    Raises `Refused` if its type is wrong, and `TooLarge`.
     """
     given = program, adjoint, wrt, cotangent, functions, rules, budget
     why = _why_not(*given, closely=False)
@@ -114,7 +116,7 @@ def _why_not(
 
 
 def _at_box(opened: Opened, path: Path, part: Type) -> tuple[list[str], list[Pred], Value]:
-    """A result with names for its places, and what is known of these."""
+    """A result with names for its places, and the predicates known of these."""
     sizes, _ = shape(part)
     dims = [fresh() for _ in sizes]
     ranges = [within(name(i), n) for i, n in zip(dims, sizes, strict=True)]
@@ -137,7 +139,7 @@ class Item:
     atom: Atom
 
     def given(self, places: Sequence[str]) -> Term:
-        """The cotangent at these places of what the atom reads."""
+        """The cotangent, at these places, of the array that the atom reads."""
         _, read = self.atom
         there = tuple(Compare(True, a - name(i)) for a, i in zip(read, places, strict=True))
         return Term(self.coefficient, self.factors, self.binders, (*self.preds, *there))
@@ -155,7 +157,7 @@ def items(
 
 
 class Cotangents:
-    """What is given for elements of parameters and of states: values at places."""
+    """The cotangents found so far for elements of parameters and of states: values at places."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[list[str], Value]] = {}
@@ -171,7 +173,7 @@ class Cotangents:
         found += at(v, dict(zip(places, map(name, own), strict=True)))
 
     def at(self, key: str, places: Sequence[Affine]) -> Value:
-        """What is given at these places."""
+        """The cotangent at these places."""
         if key not in self.found:
             return []
         own, v = self.found[key]
@@ -179,7 +181,7 @@ class Cotangents:
 
 
 class Gradient:
-    """Derives cotangents, of `inputs` and of what they are reached by."""
+    """Derives the cotangents of `inputs` and of everything through which they are reached."""
 
     def __init__(
         self, states: States, functions: Mapping[str, Function], rules: Mapping[str, Program], inputs: Iterable[str]
@@ -194,8 +196,8 @@ class Gradient:
         return self._of(list(items(normals(v))), frozenset(), frozenset())
 
     def _of(self, start: list[Item], step: frozenset[str], ends: frozenset[str]) -> Cotangents:
-        """The cotangents of the inputs, of the states `ends`, and of states that don't depend on those of `step`, which
-        are some of these."""
+        """The cotangents of the inputs, of the states `ends`, and of states that don't depend on those of `step`, a
+        subset of `ends`."""
         found = Cotangents()
         self._spread(start, found, ends)
         while True:
@@ -270,15 +272,14 @@ class Gradient:
         raise Undecided("a derivative of another form")
 
     def _last_call(self, found: Cotangents, own: Iterable[str]) -> str | None:
-        """The call of an external function that was made last of those that something is given for, unless a state is
-        made of it that something is given for, too."""
+        """The last call of an external function that has a cotangent, unless a state with a cotangent is made of it."""
         calls = {node_of(key) for key in found.found} & self.values.calls.keys()
         last = max(calls, key=lambda key: int(key[1:]), default=None)
         return None if last in {node_of(key) for key in self.states.reached(own)} else last
 
     def _through(self, key: str, found: Cotangents, ends: frozenset[str]) -> None:
-        """Pass on what is given for the elements of a call to the elements of its arguments, by the declared adjoint:
-        that is linear in the cotangent, so it gives 0 where nothing is given."""
+        """Pass the cotangents of a call's elements on to the elements of its arguments, by the declared adjoint. The
+        adjoint is linear in the cotangent, so it is 0 where the cotangent is."""
         one = self.values.calls[key]
         f = one.external
         if f.name not in self.rules or trees.recurs(self.rules[f.name].body):
@@ -318,8 +319,8 @@ class Gradient:
         self._spread(passed, found, ends)
 
     def _around(self, one: OneCall, known: tuple[Pred, ...], outer: Sequence[str]) -> tuple[Pred, ...]:
-        """Where a call is passed on: where something is given for it, or everywhere in its ranges, as adjoints do that
-        call external functions, except for what other indices say of its own."""
+        """Where a call is passed on: where it has a cotangent, or, as in adjoints that call external functions,
+        everywhere in its ranges, except for predicates that relate other indices to its own."""
         box: list[Pred] = []
         for x, n in zip(outer, one.ranges, strict=True):
             if n is None:
@@ -336,7 +337,7 @@ class Gradient:
         found: Cotangents,
         ends: frozenset[str],
     ) -> None:
-        """The recurrence of the cotangents of a recurrence's states, of which some are given from outside."""
+        """Derive the recurrence of the cotangents of a recurrence's states, some of which are given from outside."""
         mine = {state.key: state for state in group}
         active: list[str] = []
         waiting = list(given)
@@ -408,7 +409,7 @@ class Known(Bound):
 
 
 def _element(k: int, argument: Value, _: Path, places: tuple[Affine, ...]) -> Value:
-    """An element of the argument with number k, which is told by what its atoms are multiplied by."""
+    """An element of the argument with number k: the cofactors of the atoms that stand for this argument."""
     found: Value = []
     for t in argument:
         (own,) = (own for key, own in t.atoms if key == f"{ARGUMENT} {k}")
@@ -419,7 +420,7 @@ def _element(k: int, argument: Value, _: Path, places: tuple[Affine, ...]) -> Va
 
 
 def _where_given(given: Iterable[tuple[list[str], Value]], outer: Sequence[str]) -> tuple[Pred, ...]:
-    """Where something is given for a call at these places, and maybe elsewhere."""
+    """The places at which a call has a cotangent, and maybe more."""
     found: dict[Pred, None] = {}
     for places, v in given:
         names = dict(zip(places, map(name, outer), strict=False))
@@ -433,8 +434,8 @@ def _where_given(given: Iterable[tuple[list[str], Value]], outer: Sequence[str])
 
 @dataclass(frozen=True)
 class Pin:
-    """That what is given is 0 but where the place with number `which` is `place`, which tells the index `outer`: it is
-    `back` where that place is `free`."""
+    """States that the cotangents are 0 except where the place with number `which` is `place`, which determines the
+    index `outer`: it is `back` where that place is `free`."""
 
     which: int
     outer: str
@@ -443,13 +444,13 @@ class Pin:
     back: Affine
 
     def at(self, places: Sequence[Affine]) -> dict[str, Affine]:
-        """What the two names are at these places."""
+        """The values of the two names at these places."""
         here = places[self.which]
         return {self.free: here, self.outer: moved(self.back, {self.free: here})}
 
 
 def _pinned(given: Mapping[str, tuple[list[str], Value]], outer: Sequence[str]) -> Pin | None:
-    """The place that what is given pins to an index around, if all of it does."""
+    """The place that all given cotangents pin to one of the indices `outer`; None if there is none."""
     pins: list[set[tuple[int, str, Affine, Affine]]] = []
     for (_, *places), v in given.values():
         for t in normals(v):
@@ -476,7 +477,7 @@ _FREE = "$free"
 
 
 class _Box:
-    """The places of a state, one of which is pinned, with names of their own, and what is known of them."""
+    """The places of a state, one of which may be pinned, with names of their own, and the predicates known of them."""
 
     def __init__(self, state: State, pin: Pin | None, pinned: Affine | None) -> None:
         given = {} if pin is None or pinned is None else {pin.which: pinned}

@@ -1,6 +1,6 @@
-"""Types, scopes and bounds of a program, for all sizes from 1 on: the first that is checked of one.
+"""Types, scopes and bounds of a program, for all sizes from 1 on: the first check of every program.
 
-Every name is bound where it is read, and is either a variable's or an index's; every read is at an index that is in
+Every name is bound where it is read, and names either a variable or an index; every read is at an index that is in
 bounds wherever the read is evaluated.
 """
 
@@ -93,7 +93,7 @@ def type_at(kind: Type, sizes: Mapping[str, Affine]) -> Type:
 
 
 def sizes_at(f: External, kinds: Sequence[Type]) -> dict[str, Affine]:
-    """What the sizes of `f` are for arguments of these types, which must fit."""
+    """The sizes of `f` for arguments of these types, which must fit."""
     found: dict[str, Affine] = {}
     if len(kinds) != len(f.params):
         raise Refused(f"{f.name} takes {len(f.params)} arguments, found {len(kinds)}")
@@ -125,14 +125,14 @@ class OutOfBounds(Refused):
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known at a place of a program: variables with types, indices with what stands for them, and
+    """What is known at a place of a program: variables with types, indices with their representation, and
     predicates."""
 
     variables: Mapping[str, Type]
     indices: Mapping[str, Affine] = field(default_factory=dict)
     known: tuple[Pred, ...] = ()
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """What index arrays that lets bind are called in questions: each its own, of which only the range is known."""
+    """The names, in questions, of index arrays that lets bind: each a new one, of which only the range is known."""
 
     def with_variable(self, x: str, kind: Type) -> Scope:
         """In the scope of a let."""
@@ -165,7 +165,7 @@ class Kinds:
         self.facts = facts
         self.lets: dict[int, Type] = {}
         self.calls: dict[int, dict[str, Affine]] = {}
-        """What the sizes of external functions are where these are called."""
+        """The sizes of external functions where these are called."""
         self.asked: list[list[Pred]] = []
         params = dict(program.params)
         if len(params) < len(program.params):
@@ -299,15 +299,15 @@ class Kinds:
         return result + affine(found)
 
     def _there(self, p: Pred, asked: Sequence[Affine]) -> Pred:
-        """`p`, and that the elements it asks for are in their ranges: one that is chosen among none compares as
+        """`p`, and that the elements it reads are in their ranges: a comparison with an element chosen among none is
         false."""
         elements = [atom for a in asked for atom, _ in a.terms if isinstance(atom, Element)]
         ranges = (within(Affine(((e, 1),)), self.facts.arrays[e.array][1]) for e in elements)
         return All((p, *(q for r in ranges for q in fine(r)))) if elements else p
 
     def _together(self, parts: Sequence[Pred], scope: Scope) -> list[Pred]:
-        """Comparisons that are in bounds where all of them hold, whatever elements that are out of bounds are taken to
-        be: then these never make a difference."""
+        """Comparisons that are in bounds where all of them hold, whatever values elements out of bounds are given: then
+        such elements never make a difference."""
         asked: list[Pred] = []
         self.asked.append(asked)
         try:
@@ -362,8 +362,8 @@ class Kinds:
 
 
 def _depth(p: Pred) -> int:
-    """How deeply `p` reads index arrays at elements of others; whether these are in bounds may be told by the other
-    parts of a conjunction."""
+    """How deeply `p` reads index arrays at elements of others; the other parts of a conjunction may decide whether
+    these are in bounds."""
     return max((_nesting(place) for place in places(p)), default=0)
 
 

@@ -28,10 +28,10 @@ def isolated(value: Affine, x: str) -> Affine | None:
 
 
 def solve(equations: Equations, unknown: Collection[str]) -> tuple[dict[str, Affine], list[Affine]] | None:
-    """Values of unknown names that make both sides of each equation equal, and what else must be 0 for that.
+    """Values of unknown names that make both sides of each equation equal, and the expressions that must be 0 besides.
 
     Names that no equation determines are left out, and stay in the values of others. Elements of an array are made
-    equal by making their places so. None if that is impossible or not seen.
+    equal by making their places equal. None if no solution exists or is found.
     """
     values: dict[str, Affine] = {}
     rest: list[Affine] = []
@@ -83,7 +83,7 @@ def _put(e: _Waiting, new: Mapping[str, Affine], unknown: Collection[str]) -> _W
 
 
 def _determined(waiting: Sequence[_Waiting]) -> tuple[int, str, Affine] | None:
-    """The place of an equation that determines a name, best the only one, and its value."""
+    """The place of an equation that determines a name, preferably its only unknown one, the name, and its value."""
     for only in (True, False):
         for k, e in enumerate(waiting):
             for x in e.open if len(e.open) == 1 or not only else ():
@@ -94,7 +94,7 @@ def _determined(waiting: Sequence[_Waiting]) -> tuple[int, str, Affine] | None:
 
 
 def _parts(e: _Waiting, unknown: Collection[str]) -> list[tuple[Affine, Affine]] | None:
-    """Equations of the places of two elements of one array, and of what stands beside them."""
+    """Equations between the places of two elements of one array, and between the remaining terms."""
     for left, c in e.a.terms:
         for right, d in e.b.terms:
             if not isinstance(left, Element) or not isinstance(right, Element) or (left.array, c) != (right.array, d):

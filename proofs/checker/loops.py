@@ -1,6 +1,6 @@
 """Functions with loops that data end, whose programs a certificate holds: whether the derivative is that of the
-program, on all paths, and what both cost. What is not decided is assumed, by name; what is false at some numbers is
-refused.
+program, on all paths, and what both cost. An undecided claim is assumed, by name; a claim that is false at some numbers
+is refused.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ EVERY_PATH = "on every path"
 
 @dataclass(frozen=True)
 class Looped:
-    """A function with its program and that of its derivative: `value` has one result, `derivative` that and the partial
-    derivatives by the parameters that are not whole numbers. `costs` are those that are declared of these, and `there`
-    tells which are declared to be anything but 0."""
+    """A function with its program and that of its derivative: `value` has one result; `derivative` has the same result
+    and the partial derivatives by the parameters that are not whole numbers. `costs` are the declared costs of these
+    derivatives, and `there` says which of them are declared to be anything but 0."""
 
     name: str
     cost: int
@@ -44,17 +44,17 @@ class Looped:
 
     @property
     def least(self) -> int:
-        """What the value costs with one trip of each loop."""
+        """The cost of the value with one trip of each loop."""
         return self.value.one_trip(self.value.body)
 
     @property
     def added(self) -> int:
-        """What all derivatives cost beside the value, with one trip of each loop."""
+        """The cost of all derivatives in addition to the value, with one trip of each loop."""
         return self.derivative.one_trip(self.derivative.body) - self.least
 
     @property
     def by(self) -> list[str]:
-        """The parameters by which there is a derivative."""
+        """The parameters that have a derivative."""
         return [p for p in self.value.params if p not in self.value.whole]
 
 
@@ -62,7 +62,7 @@ def looped(name: str, cost: int, value: Any, derivative: Any, partials: Sequence
     """The function with these programs, as JSON has them, and the costs of its derivatives by its arguments. Raises
     `Refused` if they don't fit."""
     value, derivative = read(value), read(derivative)
-    further = partials[len(value.params) :]  # values that a derivative is given, and does not read
+    further = partials[len(value.params) :]  # values that a derivative is given but does not read
     if len(value.params) > len(partials) or any(cost is not None for cost in further):
         raise Refused(f"the program of {name} has {len(value.params)} arguments, not {len(partials)}")
     partials = partials[: len(value.params)]
@@ -75,8 +75,8 @@ def looped(name: str, cost: int, value: Any, derivative: Any, partials: Sequence
 
 @dataclass(frozen=True)
 class _Claim:
-    """That the results of `given` are the value of `value`, for None, and its derivatives by parameters; those by some
-    of them are nothing, that is 0."""
+    """Claims that the results of `given` are the value of `value`, for None, and its derivatives by parameters; those
+    by the parameters in `nothing` are 0."""
 
     value: Code
     given: Code
@@ -86,8 +86,8 @@ class _Claim:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found: why the derivative is not decided, or None, and on which paths it costs at most 3 times the
-    value, in words, or None; of the statements in `body`."""
+    """The findings about the statements `body`: why the derivative is not decided, or None; and, in words, on which
+    paths it costs at most 3 times the value, or None."""
 
     why: str | None
     every_path: str | None
@@ -95,7 +95,7 @@ class Answer:
 
 
 def check_looped(f: Looped, budget: Budget) -> Answer:
-    """Check a function. Raises `Refused` where its derivative or a cost is another one than is declared."""
+    """Check a function. Raises `Refused` where its derivative or a cost differs from the declared one."""
     if f.derivative.params != f.value.params or f.derivative.whole != f.value.whole:
         raise Refused(f"the derivative of {f.name} has other parameters")
     if len(f.value.results) != 1 or len(f.derivative.results) != 1 + len(f.by) or len(f.costs) != len(f.by):
@@ -109,8 +109,8 @@ def check_looped(f: Looped, budget: Budget) -> Answer:
 
 
 def check_slope(f: Looped, by: int, slope: Looped, budget: Budget) -> str | None:
-    """Why it is not decided that the program of `slope` is the derivative of `f` by a parameter, or None. Raises
-    `Refused` where it is another one."""
+    """The reason why it is not decided that the program of `slope` is the derivative of `f` by a parameter, or None.
+    Raises `Refused` where it is a different function."""
     p = f.value.params[by]
     if slope.value.params != f.value.params or slope.value.whole != f.value.whole:
         raise Refused(f"{slope.name} has other parameters than {f.name}")
@@ -118,8 +118,8 @@ def check_slope(f: Looped, by: int, slope: Looped, budget: Budget) -> str | None
 
 
 def _shown(claim: _Claim, name: str, budget: Budget) -> tuple[str | None, int | None]:
-    """Why a claim is not decided, or None, and how much less it costs than 4 times the value, if that is known. Raises
-    `Refused` where it is false."""
+    """The reason why a claim is not decided, or None, and how much less it costs than 4 times the value, if that is
+    known. Raises `Refused` where the claim is false."""
     why: str | None = ""
     spare: int | None = None
     for way in (_back, _forth) if _goes_back(claim.given.body) else (_forth, _back):
@@ -180,7 +180,7 @@ def _goes_back(block: Sequence[Stmt]) -> bool:
 
 
 def _sampled(claim: _Claim, name: str, budget: Budget) -> None:
-    """Compare at some numbers. Raises `Refused` where a result is another one."""
+    """Compare at some numbers. Raises `Refused` where a result differs."""
     rng = random.Random(name)
     value = claim.value
     for k in range(_POINTS):
@@ -214,8 +214,7 @@ def _or_none(numbers: Callable[[], list[float]]) -> list[float] | None:
 
 @dataclass(frozen=True)
 class Looping:
-    """Of the functions of a certificate: those whose programs tell what they are, what was found, and what is
-    assumed."""
+    """The functions of a certificate whose programs define them, with the findings and the assumptions about them."""
 
     told: frozenset[str]
     findings: tuple[Finding, ...]
@@ -225,8 +224,9 @@ class Looping:
 def check_loops(
     programs: Mapping[str, tuple[Any, Any]], functions: Mapping[str, Function], called: frozenset[str], budget: Budget
 ) -> Looping:
-    """What is found of the functions with programs, each with that of its derivative; the program of the certificate
-    calls those that are `called`. Raises `Refused` for one that is not declared as it is."""
+    """The findings about the functions with programs, each given with the program of its derivative; the program of the
+    certificate calls those in `called`. Raises `Refused` for a function that is declared differently from what it
+    is."""
     found, slope_of = _families(programs, functions)
     told: set[str] = set()
     findings: list[Finding] = []
@@ -234,7 +234,7 @@ def check_loops(
     for name, f in found.items():
         answer = check_looped(f, budget)
         there = [g for g in _partials(functions[name]) if g is not None]
-        # what the program calls itself may not cost less than is told, and what is differentiated has a derivative
+        # a function that the program calls may not cost less than stated; one that is differentiated has a derivative
         told |= {name, *(g for g in there if g not in called and not functions[g].components)}
         if answer.why is None:
             findings.append(Finding(f"the derivative of {name}, from its program", True, "on every path"))
@@ -272,7 +272,7 @@ def _families(
     programs: Mapping[str, tuple[Any, Any]], functions: Mapping[str, Function]
 ) -> tuple[dict[str, Looped], dict[str, tuple[str, int]]]:
     """The functions with programs, and which of them are derivatives of which others, by which argument. Raises
-    `Refused` if a function is the derivative of two, or of itself, or is declared in another way."""
+    `Refused` if a function is the derivative of two, or of itself, or is declared otherwise."""
     found: dict[str, Looped] = {}
     slope_of: dict[str, tuple[str, int]] = {}
     for name, (value, derivative) in programs.items():
@@ -291,12 +291,12 @@ def _families(
 
 
 def _partials(f: Function) -> list[str | None]:
-    """The functions that the components of a derivative are."""
+    """The functions that are the components of a derivative, None for a component that is 0."""
     return [None if e is None else _partial(f, e) for e in f.components]
 
 
 def _partial(f: Function, e: Expr) -> str:
-    """The function that a component of a derivative is, times t."""
+    """The function g of a derivative's component g(..) * t."""
     arguments = (*(Name(f"x{k}") for k in range(f.arity)), Name("y"))
     match e:
         case Mul(Call(g, given), Name("t")) if given == arguments and not known(g):

@@ -1,9 +1,9 @@
 """Ways to pair the factors of two products that read the same.
 
-Of long products few of all pairings can be right: those in which each index of the first stands for one index
-expression of the second. They are found one factor at a time, next always a factor of whose indices most are known, so
-that a wrong pair is seen at once. In short products all are tried, since what an index stands for may be two
-expressions that are equal for a reason that is not looked at here.
+Few pairings of long products can be right: those in which each index of the first product stands for one index
+expression of the second. They are found one factor at a time, always taking next a factor most of whose indices are
+known, so that a wrong pair is noticed at once. In short products all pairings are tried, since an index may stand for
+two expressions that are equal for a reason that is not considered here.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .semantics import names_in
 from .trees import Affine
 
 Atom = tuple[str, tuple[Affine, ...]]
-"""What is read, and where."""
+"""The key that is read, and the places."""
 Matching = list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]
 """The places of each factor of the first product, and those of its partner."""
 
 _ALL = 120
-"""Of so many pairings, all are tried."""
+"""Up to this number, all pairings are tried."""
 _TRIED = 3_000
-"""Pairs of factors that are looked at."""
+"""The most pairs of factors that are looked at."""
 
 
 def matchings(first: Sequence[Atom], second: Sequence[Atom], unknown: Collection[str]) -> Iterator[Matching]:
-    """The ways to pair the factors of two products that read the same, in the first of which the names `unknown` stand
-    for something: those that give each of them one meaning, and if there are none, all if these are few."""
+    """The ways to pair the factors of two products that read the same, where the names `unknown` in the first stand for
+    something: the pairings that give each name one meaning, and if there are none, all pairings if these are few."""
     found = False
     for pairs in _agreeing(first, second, unknown):
         found = True
@@ -70,7 +70,7 @@ def _by_key(product: Sequence[Atom]) -> dict[str, list[tuple[Affine, ...]]]:
 
 
 def _agreeing(first: Sequence[Atom], second: Sequence[Atom], unknown: Collection[str]) -> Iterator[Matching]:
-    """Those in which each unknown name stands for one thing, as far as single places tell."""
+    """The pairings in which each unknown name stands for one thing, as far as single places show."""
     order = _in_order(first, second, unknown)
     left = {key: list(places) for key, places in _by_key(second).items()}
     tried = 0
@@ -96,7 +96,7 @@ def _agreeing(first: Sequence[Atom], second: Sequence[Atom], unknown: Collection
 
 
 def _in_order(first: Sequence[Atom], second: Sequence[Atom], unknown: Collection[str]) -> list[Atom]:
-    """The factors of the first product, next always one with fewest names that are not known, and few partners."""
+    """The factors of the first product, each time taking next one with the fewest unknown names, and few partners."""
     partners = {key: len(set(places)) for key, places in _by_key(second).items()}
     names = {atom: frozenset(x for a in atom[1] for x in names_in(a) if x in unknown) for atom in first}
     waiting, known, found = list(first), set[str](), []
@@ -111,7 +111,7 @@ def _in_order(first: Sequence[Atom], second: Sequence[Atom], unknown: Collection
 def _meaning(
     places: Sequence[Affine], other: Sequence[Affine], known: Mapping[str, Affine], unknown: Collection[str]
 ) -> Mapping[str, Affine] | None:
-    """What names stand for if these places are the others; None if that can't be, as far as it is plain."""
+    """The meaning of names if these places are the others; None if that is plainly impossible."""
     if len(places) != len(other):
         return None
     for a, b in zip(places, other, strict=True):

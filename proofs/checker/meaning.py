@@ -75,14 +75,14 @@ from .trees import number as number_of
 
 ONE = Fraction(1)
 TURNED = {">": "<", ">=": "<="}
-"""Comparisons that are others of the same numbers in the other order."""
+"""Comparisons that are rewritten by exchanging their sides."""
 _WIDE = 40
-"""So many terms of a factor are given a name rather than multiplied out."""
+"""A factor of this many terms is given a name rather than multiplied out."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an expression stands: what its indices are, its lets, and what is known there."""
+    """Where an expression stands: the values of its indices, its lets, and what is known there."""
 
     indices: Mapping[str, Affine] = field(default_factory=dict)
     lets: Mapping[str, Bound] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Place:
 
 
 class Bound:
-    """What a let binds: the value of each part at places of its own, found once."""
+    """The expression that a let binds: the value of each part at places of its own, found once."""
 
     def __init__(self, meaning: Meaning, value: Expr, place: Place, kind: Type) -> None:
         self.meaning = meaning
@@ -133,7 +133,7 @@ class Bound:
 
     @cached_property
     def choice(self) -> tuple[list[str], Pred, Affine]:
-        """Of an array of indices: its places, where it has an index at all, and the index that is chosen."""
+        """For an array of indices: its places, where it has an index at all, and the index that is chosen."""
         e, place, params, guards = self.expr, self.place, [], []
         while not isinstance(e, Best | Test):
             match e:
@@ -168,7 +168,8 @@ class Meaning:
         self.states = States.of(values)
         self.recurrences: dict[tuple[int, int], Recurrence] = {}
         self._named_in: dict[int, tuple[Bound, list[str]]] = {}
-        """By the identity of what is bound, which is kept: another object might have it later."""
+        """Keyed by the identity of the bound object, which is kept alive: another object might get its identity
+        later."""
 
     def bound(self, let: Let, value: Expr, place: Place) -> Bound:
         """What `let` binds."""
@@ -182,7 +183,7 @@ class Meaning:
         return found
 
     def dependent(self, e: Expr, place: Place) -> list[str]:
-        """The indices of `place`, from the outermost on, on which `e` depends; maybe some more."""
+        """The indices of `place` on which `e` depends, the outermost first, and maybe some more."""
         found: set[str] = set()
         for x in trees.names(e):
             if x in place.indices:
@@ -217,8 +218,7 @@ class Meaning:
         return result
 
     def pred(self, p: Pred, place: Place) -> Pred:
-        """A predicate in the normal form's names. What compares an index that is chosen holds only where there is
-        one."""
+        """A predicate in the normal form's names. A comparison with a chosen index holds only where one is chosen."""
         match p:
             case Compare(equal, a):
                 return self._where_chosen(Compare(equal, self.affine(a, place)), [a], place)
@@ -248,8 +248,8 @@ class Meaning:
         return All((*missing, p)) if missing else p
 
     def test(self, e: Test, place: Place) -> Affine:
-        """What a comparison is: nothing is known of it but that comparisons of equal numbers are equal, and that a > b
-        is b < a."""
+        """A comparison as an index: all that is known of it is that comparisons of equal numbers are equal, and that a
+        > b is b < a."""
         sides = (e.left, e.right)
         comparison = TURNED.get(e.operator)
         if comparison is not None:
@@ -260,7 +260,7 @@ class Meaning:
         return Affine(((Element(key, places), 1),))
 
     def best(self, e: Best, place: Place) -> tuple[Affine, Pred, Value, str]:
-        """The index that `e` chooses, whether there is one, the value of its body, and the index in that."""
+        """The index that `e` chooses, the condition that there is one, the value of its body, and the body's index."""
         i, size = fresh(), self.affine(e.size, place)
         inner = place.index(e.index, name(i), size)
         condition = self.pred(e.where, inner)
@@ -343,7 +343,7 @@ class Meaning:
         raise Refused("an index where a number is expected")
 
     def _element(self, e: Apply, path: Path, places: tuple[Affine, ...], place: Place) -> Value:
-        """An element of what an external function gives. Calls are equal if all elements of their arguments are."""
+        """An element of an external function's result. Calls are equal if all elements of their arguments are."""
         own = {x: self.affine(n, place) for x, n in self.kinds.calls[id(e)].items()}
         arguments = []
         for k, (a, (_, kind)) in enumerate(zip(e.arguments, e.external.params, strict=True)):

@@ -1,4 +1,4 @@
-"""What names stand for at a place of a program, without a copy of it all for each binder."""
+"""The meaning of names at a place of a program, without a copy of the whole mapping for each binder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Names(Mapping[str, V]):
-    """A mapping in layers, of which each is larger than all after it: a later one hides what earlier ones say."""
+    """A mapping in layers, each larger than any later one; later layers hide earlier ones."""
 
     def __init__(self, layers: tuple[Mapping[str, V], ...]) -> None:
         self.layers = layers
@@ -33,7 +33,7 @@ class Names(Mapping[str, V]):
 
 
 def extended(names: Mapping[str, Any], x: str, value: Any) -> Names[Any]:
-    """`names` with one more, or another one; small layers are put together, so that there are few."""
+    """`names` with one entry added or replaced; small layers are merged, so that there are few."""
     layers = list(names.layers) if isinstance(names, Names) else [names]
     last = {x: value}
     while layers and len(layers[-1]) <= len(last):

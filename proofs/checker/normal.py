@@ -3,7 +3,7 @@
 A value is a sum of terms: a number times a product of atoms, added up over binders, where predicates hold. An atom is a
 parameter's element, or a scalar function of values, a *node*, at places that are index expressions. Nothing of a
 program's text survives: lets are expanded, pairs taken apart, products multiplied out. Scalar functions and data are
-uninterpreted, so what is equal here is equal in every commutative ring, wherever both programs have a value.
+uninterpreted, so values that are equal here are equal in every commutative ring, wherever both programs have a value.
 
 Why this is sound is written down in docs/certificates.md.
 """
@@ -38,8 +38,8 @@ _CANDIDATES = 24
 _NODES = 60
 _UNFOLDED = 12
 _PRODUCTS = 2
-"""The difference of two products is unfolded as long as there are names in it, the shorter one first: what both have is
-divided out, so neither gets long."""
+"""The difference of two products is unfolded as long as there are names in it, the shorter product first. Common
+factors are divided out, so neither product gets long."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Term:
     preds: tuple[Pred, ...] = ()
 
     def moved(self, names: Mapping[str, Affine]) -> Term:
-        """The term with index expressions in the places of some free names, and binders of its own."""
+        """The term with index expressions substituted for some free names, and binders of its own."""
         own = {b: fresh("%") for b in self.binders}
         names = {**names, **{b: trees.name(i) for b, i in own.items()}}
         if not names:
@@ -63,7 +63,7 @@ class Term:
 
     @property
     def skeleton(self) -> tuple[str, ...]:
-        """What is read, without where."""
+        """The keys of the atoms, without their places."""
         return tuple(sorted(key for key, _ in self.atoms))
 
     @property
@@ -77,12 +77,12 @@ Value = list[Term]
 
 
 def element_of(key: str, path: Iterable[int], at: Iterable[Affine], places: Iterable[Affine]) -> Value:
-    """An element of what the call with the node `key` at some places gives: a part of it, read at places."""
+    """An element of the result of the call with the node `key` at some places: a part of it, read at places."""
     return [Term(Fraction(1), ((f"{key}.{'.'.join(map(str, path))}", (*at, *places)),))]
 
 
 def node_of(key: str) -> str:
-    """The node that an atom reads, of a call by its elements."""
+    """The node that an atom reads; for an element of a call, the call's node."""
     return key.partition(".")[0]
 
 
@@ -92,14 +92,14 @@ def number(k: Fraction) -> Value:
 
 
 def rational(v: Value) -> Fraction | None:
-    """The number that `v` is, if it is plainly one."""
+    """The number that `v` equals, if `v` is plainly a number."""
     if any(t.atoms or t.binders or t.preds for t in v):
         return None
     return sum((t.coefficient for t in v), Fraction(0))
 
 
 def is_long(v: Value) -> bool:
-    """Whether a term of `v` is so long that it had better have a name."""
+    """Whether a term of `v` is so long that it should have a name."""
     return any(10 * len(t.atoms) > _MOST_FACTORS or 10 * length(t.coefficient) > _MOST_BITS for t in v)
 
 
@@ -143,7 +143,7 @@ def _product(a: Term, b: Term) -> Term:
 
 
 def at(v: Value, names: Mapping[str, Affine]) -> Value:
-    """`v` with index expressions in the places of some free names."""
+    """`v` with index expressions substituted for some free names."""
     return [t.moved(names) for t in v]
 
 
@@ -179,8 +179,8 @@ def normal(t: Term) -> Term | None:
 
 
 def _with_one_element(t: Term) -> Term | None:
-    """`t` with one of the elements of index arrays that its predicates say are equal in the places of the others, one
-    at free indices if there is one; None if its predicates exclude one another."""
+    """`t` with one element of index arrays substituted for all others that its predicates say are equal to it, one at
+    free indices if there is one; None if its predicates exclude one another."""
     while True:
         found = next(
             ((p, pair) for p in t.preds if (pair := _equal_elements(p, t.binders)) and _occurs(pair[1], p, t)), None
@@ -206,14 +206,14 @@ def _equal_elements(p: Pred, binders: Sequence[str]) -> tuple[Element, Element] 
 
 
 def _occurs(e: Element, but: Pred, t: Term) -> bool:
-    """Whether `t` reads `e`, elsewhere than in one of its predicates."""
+    """Whether `t` reads `e` elsewhere than in its predicate `but`."""
     read = (a for _, places in t.atoms for a in places)
     asked = (a for p in t.preds if p is not but for a in affines(p))
     return any(e == atom or e in _nested(atom) for a in (*read, *asked) for atom, _ in a.terms)
 
 
 def _nested(atom: str | Element) -> Iterator[Element]:
-    """The elements at which an element is."""
+    """The elements at which an element is read."""
     if isinstance(atom, Element):
         for inner, _ in (term for a in atom.at for term in a.terms):
             if isinstance(inner, Element):
@@ -222,7 +222,7 @@ def _nested(atom: str | Element) -> Iterator[Element]:
 
 
 def _folded(t: Term) -> Term | None:
-    """`t` with the integers among its atoms in its coefficient."""
+    """`t` with the integers among its atoms multiplied into its coefficient."""
     known = [places[0] for key, places in t.atoms if key == REAL and not places[0].terms]
     if not known:
         return t
@@ -232,7 +232,7 @@ def _folded(t: Term) -> Term | None:
 
 
 def spread(v: Value) -> Value:
-    """`v` with index expressions as numbers taken apart: real(2*i + 1) = 2 * real(i) + 1."""
+    """`v` with numbers that are index expressions taken apart: real(2*i + 1) = 2 * real(i) + 1."""
     found: Value = []
     for t in v:
         k = next((k for k, (key, places) in enumerate(t.atoms) if key == REAL and not _is_name(places[0])), None)
@@ -288,8 +288,8 @@ class Node:
 
 @dataclass(frozen=True)
 class OneCall:
-    """A call of an external function: what its sizes are there, and below which sizes its node's parameters are where
-    it stands in a program, each None where that is not plain."""
+    """A call of an external function: its sizes there, and the sizes below which its node's parameters are at its place
+    in a program, each None where that is not plain."""
 
     external: trees.External
     sizes: Mapping[str, Affine]
@@ -300,10 +300,10 @@ class Opens(Protocol):
     """The states of recurrences, as `recurrences.States` knows them."""
 
     def opened(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v` with what is known of the states that it reads."""
+        """`v` with the states that it reads replaced by what is known of them."""
 
     def unrolled(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v` with what steps make of the states that it reads after a step."""
+        """`v` with states that are read after a step replaced by the result of that step."""
 
 
 class Values:
@@ -312,10 +312,10 @@ class Values:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.zeros = False
-        """Whether to look closer: at where the arguments of functions are 0."""
+        """Whether to look closer, at where the arguments of functions are 0."""
         self.nodes: dict[str, Node] = {}
         self.linear = False
-        """Whether where_ge and where_gt are taken as products of their last argument."""
+        """Whether where_ge and where_gt are taken as products with their last argument."""
         self.branches = False
         """Whether where_ge and where_gt are taken as their last argument in brackets of a comparison."""
         self.calls: dict[str, OneCall] = {}
@@ -337,7 +337,7 @@ class Values:
             return False
 
     def left(self, v: Value, context: Sequence[Pred]) -> Value:
-        """What of `v` is not shown to be 0 wherever `context` holds."""
+        """The part of `v` that is not shown to be 0 wherever `context` holds."""
         left = self._left(v, context)
         if any(key == REAL and not _is_name(places[0]) for t in left for key, places in t.atoms):
             return self._left(spread(left), context)
@@ -382,7 +382,8 @@ class Values:
         return [t for group in groups.values() for t in self._group(group, context)]
 
     def _group(self, terms: Value, context: Sequence[Pred]) -> Value:
-        """What is left of terms with one skeleton: each is a weight on the points of the one with most binders."""
+        """What is left of terms with the same skeleton: each is a weight on the points of the term with most
+        binders."""
         if len(terms) > 1 and all(map(_is_pinned, terms)):
             apart: dict[Atom, Value] = {}
             for t in terms:
@@ -415,16 +416,17 @@ class Values:
         return left
 
     def _cells(self, first: Term, t: Term, context: Sequence[Pred]) -> list[tuple[Fraction, tuple[Pred, ...]]]:
-        """`t` as weights on the points of `first`: the average over all ways to see its factors as those of `first`."""
+        """`t` as weights on the points of `first`: the average over all ways to match its factors with those of
+        `first`."""
         found = list(islice(self._aligned(first, t, context), _ALIGNMENTS))
         return [(t.coefficient / len(found), p) for p in found]
 
     def _aligned(self, first: Term, t: Term, context: Sequence[Pred]) -> Iterator[tuple[Pred, ...]]:
         """The predicates of `t` in terms of the binders of `first`, for each way to match the factors.
 
-        A match is a map f from the binders of t to those of `first`, and a map g back, such that the factors of `first`
-        at f read what those of t do, and g(f(b)) = b, wherever t has a point b. Then the points of t are those r at
-        which its predicates hold at g(r), and f(g(r)) = r.
+        A match is a map f from the binders of t to those of `first`, and a map g back, such that wherever t has a point
+        b, the factors of `first` at f(b) read the same as those of t, and g(f(b)) = b. Then the points of t are those r
+        at which its predicates hold at g(r), and f(g(r)) = r.
         """
         for pairs in matchings(first.atoms, t.atoms, first.binders):
             equations = [(a, b) for x, y in pairs for a, b in zip(x, y, strict=True)]
@@ -519,7 +521,7 @@ class Values:
     # ---- nodes
 
     def node(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]) -> Atom:
-        """The atom that is the function `kind` of these values, each of which matters only where its context holds."""
+        """The atom for the function `kind` of these values, each of which matters only where its context holds."""
         self.facts.budget.spend()
         if self.states is not None:
             arguments = [self.states.opened(v, context) for v, context in zip(arguments, contexts, strict=True)]
@@ -535,9 +537,9 @@ class Values:
     def _sought(
         self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]
     ) -> tuple[Atom | None, tuple[Value, ...]]:
-        """A node that is known to be of these values, if one is, and what one of them would be made of."""
+        """A known node of these values, if there is one, and the arguments of a new one."""
         around = list(contexts)
-        if kind.startswith(CHOICE):  # what is chosen is in its range wherever equal choices are, too
+        if kind.startswith(CHOICE):  # a chosen index is in its range wherever equal choices are, too
             around[-1] = ()
         values = tuple(
             [self._weakened(t, given) for t in normals(v) if k < _marked(kind) or not self._is_dead(t, context)]
@@ -556,14 +558,14 @@ class Values:
         return None, values
 
     def _read_at(self, node: Node, names: Mapping[str, Affine], contexts: Sequence[Sequence[Pred]]) -> Iterator[Value]:
-        """The arguments of a node at some places, written as `node` has them, which may be after steps of states."""
+        """The arguments of a node at some places, in the form that `node` has, which may be after steps of states."""
         own = self.nodes[node.key]
         for v, context in zip(own.arguments, contexts, strict=True):
             there = at(v, names)
             yield there if node is own or self.states is None else self.states.unrolled(there, context)
 
     def _made(self, kind: str, values: Sequence[Value], same: Sequence[Value] | None = None) -> Atom:
-        """A new node of these values, which are the `same` as others after steps of states."""
+        """A new node of these values; `same` are equal values after steps of states."""
         order, text = _canonical(values, kind)
         node = self.named(kind, order, values)
         self._alike.setdefault(_signature(kind, values), []).append(node)
@@ -589,8 +591,8 @@ class Values:
         return one
 
     def narrowed(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v`, each factor of whose terms is a function of what its arguments are where the term has points: of one
-        element of a matrix, say, where elements of others are 0 there."""
+        """`v` with the arguments of functions restricted to where the term has points: to one element of a matrix, say,
+        where other elements are 0 there."""
         return [
             replace(t, atoms=tuple(self._narrowed(atom, (*context, *t.preds)) for atom in t.atoms)) for t in normals(v)
         ]
@@ -604,9 +606,9 @@ class Values:
         return self.function(node.kind, [self.narrowed(at(v, names), context) for v in node.arguments], context)
 
     def chosen(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]], i: str) -> Affine:
-        """The index i that a choice makes, whose arguments are the index with the size of its range, what is compared,
-        and where that is done, in that range. Choices that count from elsewhere are one: by i + a the same place is
-        chosen as by i, since both go through the places in the same order."""
+        """The index i of a choice, whose arguments are the index with the size of its range, the compared values, and
+        the condition within that range. Choices that count from different places are the same choice: by i + a the same
+        place is chosen as by i, since both go through the places in the same order."""
         key, places = self.node(kind, arguments, contexts)
         shift = places[0] - trees.name(i)
         if any(i in names_in(a) for a in (shift, *places[1:])):
@@ -628,7 +630,7 @@ class Values:
         return Affine(((Element(key, places[1:]), 1),)) - shift
 
     def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
-        """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
+        """Predicates that hold wherever `v` is not 0, except those that hold wherever `context` does."""
         found: list[Pred] = []
         for t in (t for t in normals(v) if not self._is_dead(t, context)):
             some: Pred = trees.All(t.preds)
@@ -692,27 +694,27 @@ class Values:
 
 
 LINEAR = {"where_ge": ">=", "where_gt": ">"}
-"""The functions that are their last argument where the others compare so, else 0."""
+"""The functions that are their last argument where this comparison of the others holds, else 0."""
 CHOICE = "choice"
 INDEX = "index"
-"""The atom of an index that is chosen, and the size of its range: the first argument of a choice."""
+"""The atom with a chosen index and the size of its range: the first argument of a choice."""
 TEST = "test"
 SUM = "+"
 LET = "let"
 ARGUMENT = "argument"
-"""The atoms that stand for any numbers, by which the elements of an array are told apart: two arrays are equal if the
-sums of their elements times these are."""
+"""The atoms that stand for arbitrary numbers and distinguish the elements of an array: two arrays are equal if the sums
+of their elements times these atoms are."""
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
 
 
 def _signature(kind: str, values: Sequence[Value]) -> object:
-    """The same for nodes that may be of equal values."""
+    """An object that is the same for nodes whose values may be equal."""
     return kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
 
 
 def _divided(v: Value) -> Value:
-    """`v` without the factors that all its terms have, so that it is 0 where this is."""
+    """`v` without the factors common to all its terms; `v` is 0 wherever the result is."""
     if len(v) < 2:
         return v
     bound = frozenset().union(*(t.binders for t in v))
@@ -723,17 +725,17 @@ def _divided(v: Value) -> Value:
 
 
 def _marked(kind: str) -> int:
-    """How many of the arguments of a node of that kind only say what its parameters are."""
+    """How many of the arguments of a node of that kind only name its parameters."""
     return int(kind.startswith(CHOICE))
 
 
 def _is_pinned(t: Term) -> bool:
-    """Whether a term reads one thing, at a place that is told by numbers alone."""
+    """Whether a term reads one thing, at a place that consists of numbers."""
     return len(t.atoms) == 1 and not t.binders and not any(x.terms for x in t.atoms[0][1])
 
 
 def _apart(a: Term, b: Term) -> bool:
-    """Whether two terms of one skeleton read one thing, each at a place of its own that is told by numbers alone."""
+    """Whether two terms of the same skeleton read one thing, at different places that consist of numbers."""
     return _is_pinned(a) and _is_pinned(b) and a.atoms != b.atoms
 
 
@@ -757,9 +759,10 @@ def _at(atoms: Sequence[Atom], names: Mapping[str, Affine]) -> list[Atom]:
 
 
 def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object]:
-    """What a node of these values has parameters for, in an order that names don't matter for, and the values with
-    the numbers of these in their places. That is every place, if no term is bound or masked, and no index is chosen;
-    else every free index, or in its place elements of index arrays through which alone the values depend on it."""
+    """The expressions that become parameters of a node of these values, in an order that does not depend on names, and
+    the values with these expressions replaced by their numbers. They are all places, if no term is bound or masked and
+    no index is chosen; otherwise they are all free indices, where elements of index arrays replace an index on which
+    the values depend only through them."""
     simple = not kind.startswith(CHOICE) and all(not t.binders and not t.preds for v in values for t in v)
     order: dict[Affine, None] = {}
     sorted_values = [sorted(v, key=lambda t: (t.skeleton, -t.coefficient)) for v in values]
@@ -793,7 +796,7 @@ def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object
 
 
 def _elements_of(values: Sequence[Value]) -> dict[str, list[Affine]]:
-    """Free indices that only occur in elements of index arrays at them and no other index, with these elements."""
+    """Free indices that occur only in elements of index arrays at that index and no other, with these elements."""
     found: dict[str, dict[Affine, None]] = {}
     bare: set[str] = set()
     for t in (t for v in values for t in v):
@@ -809,7 +812,7 @@ def _elements_of(values: Sequence[Value]) -> dict[str, list[Affine]]:
 
 
 def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
-    """`t` with other places, if whole places are named, or else with other names and elements."""
+    """`t` with whole places replaced, if these are named, or else with names and elements replaced."""
     if all(a in names for _, places in t.atoms for a in places) and not t.preds and not t.binders:
         return replace(t, atoms=tuple((key, tuple(names[a] for a in places)) for key, places in t.atoms))
     elements = {atom: b for a, b in names.items() for atom, _ in a.terms if isinstance(atom, Element)}
@@ -836,7 +839,7 @@ def _indices(a: Affine) -> Iterator[str]:
 
 
 def plain_name(a: Affine) -> str | None:
-    """The name that an index expression is, if it is one."""
+    """The name that an index expression consists of, if it is just a name."""
     match a:
         case Affine(((str() as x, 1),), 0):
             return x
@@ -844,7 +847,7 @@ def plain_name(a: Affine) -> str | None:
 
 
 def range_of(b: str, preds: Sequence[Pred]) -> Affine | None:
-    """The size below which `preds` say that `b` is, the first that they say."""
+    """The first size such that `preds` say that `b` is below it."""
     for p in preds:
         if isinstance(p, Compare) and not p.equal and (b, -1) in p.value.terms:
             size = p.value + trees.name(b) + trees.number(1)

@@ -1,13 +1,13 @@
 """A function of numbers with branches and loops on all its paths at once, and its derivative, derived from it.
 
-What a loop carries is a name for what it is at some trip. The derivative of a loop carries the derivatives of these, by
-dual numbers, or goes back over the trips and carries the cotangents of these, and sums for what the trips read from
-outside. That the adjoint of a path is made of the adjoints of its branches and trips is `adjoint_of_path` in
-`proofs/Path.v`, and that it is the transposed derivative `path_transposed`.
+A value that a loop carries is a name for its value at some trip. The derivative of a loop carries the derivatives of
+these values, by dual numbers, or goes back over the trips and carries their cotangents, and sums for values that the
+trips read from outside. `adjoint_of_path` in `proofs/Path.v` says that the adjoint of a path consists of the adjoints
+of its branches and trips, and `path_transposed` that it is the transposed derivative.
 
-The program of a derivative in a file is run beside that, with names of its own (`Beside`): a loop of it must be one
-over the same trips, and what it carries is something that is carried here if it is the same at first, and the same
-after a trip in which all are what they are taken for. That is induction over the trips.
+The program of a derivative in a file is run beside that, with names of its own (`Beside`). Each of its loops must run
+over the same trips as a loop here, and a value that it carries equals one carried here if both are equal at first, and
+equal after a trip before which all such pairs are equal. That is induction over the trips.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_ENTRIES = 60
 
 @dataclass(frozen=True)
 class Stack:
-    """What a loop stored at each trip, as it is at a trip."""
+    """The values that a loop stored at its trips; `value` is the one of any trip."""
 
     site: int
     value: Held
@@ -54,14 +54,14 @@ class Stack:
 
 @dataclass(frozen=True)
 class Trips:
-    """How many trips a loop made."""
+    """The number of trips that a loop made."""
 
     site: int
 
 
 @dataclass(frozen=True)
 class Either:
-    """What a test tells, of stacks and trips."""
+    """One of two stacks or trips, as a test decides."""
 
     test: Test
     first: Held
@@ -73,7 +73,7 @@ Held = Number | Test | Stack | Trips | Either
 
 @dataclass
 class Entry:
-    """Something that a loop carries: at a trip, at first, after the trip, and in the end."""
+    """A value that a loop carries: at a trip, at first, after the trip, and in the end."""
 
     at: Held
     first: Held
@@ -83,7 +83,8 @@ class Entry:
 
 @dataclass
 class Record:
-    """A loop as it was met: `entries` are what it carries, `slopes` and `cotangents` what its derivatives do."""
+    """A loop as it was met: `entries` are the values that it carries, `slopes` and `cotangents` those that its
+    derivatives carry."""
 
     loop: Loop
     context: Context
@@ -97,7 +98,7 @@ class Record:
 
 @dataclass
 class Met:
-    """A statement as it was met: its tests or values, and for a branch what was met on its sides."""
+    """A statement as it was met: its tests or values, and for a branch the statements met on its sides."""
 
     statement: Stmt
     values: list[Held] = field(default_factory=list)
@@ -108,7 +109,7 @@ class Met:
 
 
 class Runner:
-    """Runs code on all paths, and counts what the blocks of a path cost."""
+    """Runs code on all paths, and counts the costs of the blocks of a path."""
 
     def __init__(self, code: Code, symbols: Symbols) -> None:
         self.code = code
@@ -119,7 +120,7 @@ class Runner:
             self.env[p] = symbols.atom("parameter", p)
 
     def held(self, v: Value, known: Known) -> Held:
-        """A value, as far as it is known how tests went."""
+        """A value, resolved as far as the outcomes of tests are known."""
         if isinstance(v, float):
             return self.symbols.atom("no number", repr(v))
         if not isinstance(v, str):
@@ -147,7 +148,7 @@ class Runner:
         return self.symbols.told(self.held(v, known), known)  # type: ignore[arg-type]
 
     def op(self, s: Op, known: Known) -> Held:
-        """What an operation gives."""
+        """The result of an operation."""
         sym = self.symbols
         if s.f in COMPARISONS:
             a, b = (self.number(v, known) for v in s.args)
@@ -180,7 +181,7 @@ class Runner:
         return sym.apply(called(s), given[:1] if s.f == "pow" else given)
 
     def either(self, p: Test, a: Value, b: Value, one: Known, other: Known, out: str) -> Held:
-        """What `out` is, a where p holds, else b."""
+        """The value of `out`: a where p holds, else b."""
         kind = self.code.kinds[out]
         if kind == "bool":
             return chosen(p, self.test(a, one), self.test(b, other))
@@ -189,7 +190,7 @@ class Runner:
         return Either(p, self.held(a, one), self.held(b, other))
 
     def named(self, kind: str, *name: object) -> Held:
-        """What is called so, a number or a truth value."""
+        """The number or truth value with this name."""
         return ("name", *name) if kind == "bool" else self.symbols.atom(*name)
 
     def same(self, a: Held, b: Held, known: Known) -> bool:
@@ -241,7 +242,7 @@ class Runner:
         return Met(s, test=p, sides=sides)
 
     def shortened(self, a: Number) -> Number:
-        """A value under the name that it has."""
+        """A value, under its name if it has one."""
         return self.symbols.lets.get(a, a)
 
     def loop(self, s: Loop, context: Context, known: Known) -> Met:
@@ -264,7 +265,7 @@ class Runner:
         return self.test(s.test, known)
 
     def stacked(self, s: Loop, known: Known) -> None:
-        """What a loop has stored."""
+        """Set the stacks and trips that a loop leaves."""
         for stack, save in zip(s.stacks, s.saves, strict=True):
             self.env[stack] = Stack(s.site, self.held(save, known))
         if s.trips:
@@ -276,7 +277,7 @@ def _is_test(x: Held) -> bool:
 
 
 def _facts(p: Test, holds: bool) -> Known:
-    """What follows from how a test went."""
+    """The known outcomes that follow from the outcome of a test."""
     match p:
         case "not", q:
             return _facts(q, not holds)
@@ -295,7 +296,7 @@ class Primal(Runner):
         self.result = self.number(code.results[0], ())
 
     def shortened(self, a: Number) -> Number:
-        """A value under the name that it gets."""
+        """A value under a new name if it is long."""
         return self.symbols.named(a)
 
     def loop(self, s: Loop, context: Context, known: Known) -> Met:
@@ -319,11 +320,12 @@ class Primal(Runner):
         return self.test(v, known) if kind == "bool" else self.number(v, known)
 
     def back(self, s: Back, context: Context, known: Known) -> None:
-        """There is none."""
+        """Raise `Undecided`: only derivatives go back over loops."""
         raise Undecided("a way back over a loop in a function that is no derivative")
 
     def parts(self, met: Met, known: Known) -> Iterator[tuple[Value, Callable[[Number], Number]]]:
-        """Of an operation the arguments, and what its derivative by each makes of a slope or cotangent."""
+        """The arguments of an operation, each with the map that its derivative by it applies to a slope or
+        cotangent."""
         s = met.statement
         assert isinstance(s, Op)
         if self.code.kinds[s.out] != "real":
@@ -404,7 +406,7 @@ class Slopes:
         firsts = {c: self.slope(v) for c, v in zip(s.carried, s.inits, strict=True) if own.is_active(c)}
         moves = {c for c, first in firsts.items() if first}
         before = [(r, len(r.slopes)) for r in own.records.values()]
-        while True:  # a slope that is 0 at first and stays so is 0
+        while True:  # a slope that is 0 at first and stays 0 is 0
             for r, many in before:
                 del r.slopes[many:]
             for c in s.carried:
@@ -478,7 +480,7 @@ class Cotangents:
                 firsts[c] = t
         moves = {c for c, first in firsts.items() if first}
         before = [(r, len(r.cotangents)) for r in own.records.values()]
-        while True:  # a cotangent that is 0 at last and stays so is 0
+        while True:  # a cotangent that is 0 at the end and stays 0 is 0
             for r, many in before:
                 del r.cotangents[many:]
             inner: Bars = {}
@@ -491,7 +493,7 @@ class Cotangents:
             if not more:
                 break
             moves |= more
-        for x, t in sorted(inner.items()):  # what all trips read from outside
+        for x, t in sorted(inner.items()):  # values that all trips read from outside
             if t:
                 summed = own.symbols.atom("sum", s.site, x)
                 end = own.symbols.atom("sum end", s.site, x)
@@ -559,17 +561,18 @@ class Beside(Runner):
     def _carried(
         self, s: Loop | Back, entries: Sequence[Entry], trip: Callable[[], None], known: Known, inside: Known
     ) -> None:
-        """Find for what is carried what it is, by induction over the trips; what is nothing known has a new name."""
+        """Find which known entry each carried value is, by induction over the trips; any other value gets a new
+        name."""
         if len(s.carried) * len(entries) > _MOST_ENTRIES**2:
             raise Undecided("a loop that carries too much")
         firsts = [self._first(c, v, known) for c, v in zip(s.carried, s.inits, strict=True)]
-        # the last way: what is carried never changes
+        # the last candidate: a carried value never changes
         fitting = [
             [*(e for e in entries if self.same(first, e.first, known)), Entry(first, first, first, first)]
             for first in firsts
         ]
         taken: list[Entry | None] = []
-        for of in fitting:  # each something else at first, as far as there is
+        for of in fitting:  # at first a different entry for each, as far as possible
             taken.append(next(e for e in of if not any(e is t for t in taken)))
         tried = {tuple(map(id, taken))}
         while True:
@@ -609,8 +612,8 @@ def _differ(entries: Sequence[Entry]) -> bool:
 
 
 def spared(value: Mapping[Context, int], whole: Mapping[Context, int], bound: int) -> int | None:
-    """The least, over all paths, of `bound` times what the value costs less what the whole does, counted by blocks;
-    None if there is none, as a trip may be beyond it."""
+    """The least, over all paths, of `bound` times the cost of the value minus the cost of the whole, counted by blocks;
+    None if there is no least, because a trip may exceed the bound."""
     contexts = {c[:k] for costs in (value, whole) for c in costs for k in range(len(c) + 1)}
 
     def of(context: Context) -> int | None:

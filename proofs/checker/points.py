@@ -1,6 +1,7 @@
 """Questions about predicates over ranges, decided by `facts` for all sizes from 1 on and whatever the data.
 
-What is not decided is compared point by point at small sizes with random data, and the answer says that this was all.
+Undecided questions are compared point by point at small sizes with random data, and the answer says that only this was
+done.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ _SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Data:
-    """What is known of the data: the sizes of each relation, and of each index array with the size of its elements."""
+    """The types of the data: the sizes of each relation, and the sizes of each index array with the size of its
+    elements."""
 
     relations: Mapping[str, tuple[Affine, ...]]
     arrays: Mapping[str, tuple[tuple[Affine, ...], Affine]]
     optional: Mapping[str, tuple[tuple[str, ...], Pred]] = field(default_factory=dict)
-    """Index arrays that are chosen, among none perhaps, and at which places they are there."""
+    """Index arrays of choices that may be among none, and the places at which their elements exist."""
 
 
 class Sets:
@@ -96,7 +98,8 @@ class Sets:
                 return
 
     def draw(self, sizes: Mapping[str, int], rng: random.Random) -> dict[str, Any]:
-        """Random data at some sizes: sets of points and nested lists of indices; what needs other sizes is left out."""
+        """Random data at some sizes: sets of points and nested lists of indices; data that need other sizes are left
+        out."""
         meaning = Semantics({}, self.budget)
         env: dict[str, Any] = {}
         density = rng.choice((0.2, 0.5, 0.9))

@@ -1,4 +1,4 @@
-"""The derivatives of the logarithm of gamma: the recurrence up to where the asymptotic series has all digits."""
+"""The derivatives of the logarithm of gamma: by the recurrence, up to where the asymptotic series has all digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicates: other names in them, and one form for those that read alike."""
+"""Predicates: renaming, and one form for all that read the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .trees import (
 
 
 def renamed(p: Pred, names: Mapping[str, Affine]) -> Pred:
-    """`p` with index expressions in the places of some names; what `p` binds is named anew, so nothing is captured."""
+    """`p` with index expressions substituted for some names; bound indices are renamed, so nothing is captured."""
     match p:
         case Compare(equal, a):
             return Compare(equal, moved(a, names))
@@ -41,7 +41,7 @@ _fresh = count()
 
 
 def moved(a: Affine, names: Mapping[str, Affine]) -> Affine:
-    """`a` with index expressions in the places of some names."""
+    """`a` with index expressions substituted for some names."""
     if not any(isinstance(atom, Element) or atom in names for atom, _ in a.terms):
         return a
     terms: list[tuple[Atom, int]] = []
@@ -74,7 +74,7 @@ def affines(p: Pred) -> Iterator[Affine]:
 
 
 def changed(p: Pred, change: Callable[[Affine], Affine]) -> Pred:
-    """`p` with what `change` makes of its index expressions; what it binds stays."""
+    """`p` with `change` applied to its index expressions; its bound indices keep their names."""
     match p:
         case Compare(equal, a):
             return Compare(equal, change(a))
@@ -87,7 +87,7 @@ def changed(p: Pred, change: Callable[[Affine], Affine]) -> Pred:
 
 
 def without_elements(a: Affine, values: Mapping[Element, Affine]) -> Affine:
-    """`a` with index expressions in the places of some elements of index arrays."""
+    """`a` with index expressions substituted for some elements of index arrays."""
     if not any(isinstance(atom, Element) for atom, _ in a.terms):
         return a
     terms: list[tuple[Atom, int]] = []
@@ -109,8 +109,8 @@ def within(a: Affine, size: Affine) -> Pred:
 
 
 def settled(p: Pred) -> Pred:
-    """`p` without those bound indices that an equality determines, and places of data said in the same way where
-    equalities make them the same."""
+    """`p` without the bound indices that an equality determines, and with places of data written in the same way where
+    equalities make them equal."""
     match p:
         case Exists(i, size, body):
             return _without(i, size, settled(body))
@@ -149,13 +149,13 @@ def _without(i: str, size: Affine, body: Pred) -> Pred:
                 return settled(found)
     outside = [part for part in parts if i not in names_in(part)]
     inside = [part for part in parts if i in names_in(part)]
-    if outside:  # what is left may be one `exists`
+    if outside:  # the rest may be one `exists`
         return All((*outside, *fine(_without(i, size, All(tuple(inside))))))
     return All((*outside, Exists(i, size, All(tuple(inside)))))
 
 
 def _chain(parts: Sequence[Pred]) -> tuple[list[Exists], Sequence[Pred]]:
-    """The `exists` that are directly nested in one another, if `parts` are one, and what is in the last."""
+    """The directly nested `exists` of `parts`, if `parts` are one `exists`, and the parts in the innermost."""
     chain: list[Exists] = []
     while len(parts) == 1 and isinstance(parts[0], Exists):
         chain.append(parts[0])
@@ -164,7 +164,7 @@ def _chain(parts: Sequence[Pred]) -> tuple[list[Exists], Sequence[Pred]]:
 
 
 def _solved(part: Pred, i: str) -> Affine | None:
-    """What the equality `part` says that `i` is."""
+    """The value of `i` by the equality `part`."""
     if not isinstance(part, Compare) or not part.equal:
         return None
     for atom, k in part.value.terms:
@@ -175,7 +175,7 @@ def _solved(part: Pred, i: str) -> Affine | None:
 
 
 def _normal_places(parts: list[Pred]) -> Iterator[Pred]:
-    """The parts of a conjunction, in whose places of data each index is written by those of lower name."""
+    """The parts of a conjunction, where places of data express each index by indices of lower name."""
     values: dict[str, Affine] = {}
     for part in parts:
         if isinstance(part, Compare) and part.equal:
@@ -216,7 +216,7 @@ def _depth_name(k: int) -> Affine:
 
 
 def told(p: Pred, names: Mapping[str, Affine]) -> Pred:
-    """`p` with what it binds named by how deep it is bound, and the parts of conjunctions in one order."""
+    """`p` with bound indices named by their depth, and the parts of conjunctions in a fixed order."""
     match p:
         case Exists(i, size, body):
             own = _depth_name(len(names))

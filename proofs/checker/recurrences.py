@@ -1,10 +1,10 @@
 """Recurrences in normal forms: states are atoms, read at a time and at places.
 
-A state is what it is at first, and what a step makes of all states. Two states are the same, for any number of steps,
-if they are the same at first and their steps make the same of states that are the same; so some of one recurrence and
-some of another are matched by guessing that they are the same, and leaving out those whose steps then aren't, until
-none is left out. A state is 0 where neither what it is at first nor what a step makes of it has points: that is known
-when steps are compared. A state that is not made of itself is what its step says it is, wherever there was a step.
+A state is given by its first value, and by a step as a function of all states. Two states are equal, for any number of
+steps, if they are equal at first and their steps return equal values for equal states. So states of one recurrence are
+matched with those of another by guessing that they are equal, and dropping the pairs whose steps then differ, until no
+pair is dropped. A state is 0 where neither its first value nor its step has points; this is known when steps are
+compared. A state whose step does not depend on it equals the result of its step, wherever there was a step.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class State:
     step: Value
 
     def first(self, places: Sequence[Affine]) -> Value:
-        """What it is before the first step."""
+        """Its value before the first step."""
         return at(self.init, dict(zip(self.formal, places, strict=True)))
 
     def after(self, time: Affine, places: Sequence[Affine]) -> Value:
-        """What the step at `time` makes of it."""
+        """Its value after the step at `time`."""
         return at(self.step, {self.time: time, **dict(zip(self.formal, places, strict=True))})
 
 
 Turns = tuple[Affine | None, ...]
-"""For each place of a state the size in which it is turned around, n - 1 - i for i; None where it is not."""
+"""For each place of a state the size n if it is reversed, n - 1 - i for i; None if it is not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Same:
-    """Another state, which is the same at places some of which are turned around."""
+    """Another state that is equal, at places some of which are reversed."""
 
     state: State
     turns: Turns
@@ -82,7 +82,7 @@ class States:
         self.values = values
         self.known: dict[str, State] = {}
         self.same: dict[str, Same] = {}
-        """What states are called that are known by another name."""
+        """For each state that is known by another name, that other state."""
         self.groups: list[list[State]] = []
         self._reads: dict[str, frozenset[str]] = {}
         self._added: dict[str, Value | None] = {}
@@ -91,7 +91,7 @@ class States:
 
     @classmethod
     def of(cls, values: Values) -> States:
-        """Those of the programs that have these values."""
+        """The states of the programs that have these values."""
         if not isinstance(values.states, cls):
             values.states = cls(values)
         return values.states
@@ -102,7 +102,7 @@ class States:
         return [f"@{self._many}.{k}" for k in range(many)]
 
     def called(self, key: str) -> str:
-        """What a state is called."""
+        """The name by which a state is known."""
         return self.same[key].state.key if key in self.same else key
 
     def atom(self, atom: Atom) -> Atom:
@@ -116,7 +116,7 @@ class States:
     # ---- what is read
 
     def keys(self, v: Value) -> frozenset[str]:
-        """The parameters and states that a value is made of, by functions as well, not by other states."""
+        """The parameters and states that a value reads, also in functions, but not through other states."""
         found: set[str] = set()
         for t in v:
             for key, places in t.atoms:
@@ -138,7 +138,7 @@ class States:
         return frozenset().union(*(self._keys_of(x) for x in names if x in self.values.nodes))
 
     def reached(self, keys: Iterable[str]) -> set[str]:
-        """The parameters and states that some depend on, by the steps of states as well."""
+        """The parameters and states that these depend on, also through the steps of states."""
         found: set[str] = set()
         waiting = [self.called(key) for key in keys]
         while waiting:
@@ -151,11 +151,12 @@ class States:
         return found
 
     def is_kept(self, key: str) -> bool:
-        """Whether a state is made of itself."""
+        """Whether a state's step depends on the state."""
         return key in self.reached(self.keys(self.known[key].step))
 
     def added(self, state: State) -> Value | None:
-        """What each step adds to a state, if that is all that it does, and it is made without it."""
+        """The value that each step adds to a state, if the step does nothing else and the value does not depend on the
+        state."""
         if state.key not in self._added:
             own = (state.key, tuple(map(name, (state.time, *state.formal))))
             rest = [t for t in state.step if t != Term(_ONE, (own,))]
@@ -166,7 +167,8 @@ class States:
     # ---- reading
 
     def read(self, key: str, time: Affine, places: tuple[Affine, ...], context: Sequence[Pred]) -> Value:
-        """The state at a time: what its step or its start says it is, where that is known and it is not kept."""
+        """The state at a time: by its first value, or by its step unless the state is kept, where it is known which one
+        it is."""
         key, (time, *rest) = self.atom((key, (time, *places)))
         places = tuple(rest)
         state = self.known[key]
@@ -187,7 +189,7 @@ class States:
         return [Term(_ONE, ((key, (time, *places)),))]
 
     def _holds(self, goal: Compare, context: Sequence[Pred]) -> bool:
-        """Whether `goal`, which speaks of a time, is shown from what the context says of the same indices."""
+        """Whether `goal`, a predicate on a time, follows from the context's predicates on the same indices."""
         met, apart, known = names_in(goal), list(context), list[Pred]()
         while near := [p for p in apart if any(map(is_index, names_in(p) & met))]:
             known += near
@@ -197,7 +199,8 @@ class States:
         return self.values.facts.implies(known, goal, instances=False)
 
     def opened(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v` with what is known of the states that are not kept, and without terms that have no points."""
+        """`v` with states that are not kept replaced by what is known of them, and without terms that have no
+        points."""
         if not any(self.called(key) in self.known for t in v for key, _ in t.atoms):
             return v
         found: Value = []
@@ -214,7 +217,7 @@ class States:
         return normals(found)
 
     def unrolled(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v` with what steps make of the states that it reads after a step."""
+        """`v` with states that are read after a step replaced by the result of that step."""
         for _ in range(_UNROLLED):
             found: Value = []
             for t in normals(v):
@@ -241,10 +244,10 @@ class States:
         return [t]
 
     def is_zero(self, v: Value, context: Sequence[Pred]) -> bool:
-        """Whether it is shown that `v` is 0 wherever `context` holds, with what is known of states."""
+        """Whether it is shown, by what is known of states, that `v` is 0 wherever `context` holds."""
         v = self.opened(v, context)
         masked = self.masked(v)
-        # what a step makes has no masks inside, so it is looked at without them, too
+        # the result of a step has no masks inside, so the value is tried without them, too
         seen: list[Value] = []
         for unrolls, one in product((False, True), (masked, v)):
             w = self.unrolled(one, context) if unrolls else one
@@ -255,11 +258,12 @@ class States:
         return False
 
     def masked(self, v: Value) -> Value:
-        """`v` where the states that its terms read may be other than 0; those in functions stay as they are."""
+        """`v` with terms restricted to where the states that they read may be nonzero; states in functions stay as they
+        are."""
         return normals(replace(t, preds=(*t.preds, *map(self._where, t.atoms))) for t in v)
 
     def _where(self, atom: Atom) -> Pred:
-        """Where an atom may be other than 0, as a state."""
+        """Where an atom may be nonzero, by the mask of its state."""
         key, places = self.atom(atom)
         p = self.mask(self.known[key]) if key in self.known else None
         if p is None:
@@ -268,7 +272,7 @@ class States:
         return renamed(p, {state.time: places[0], **dict(zip(state.formal, places[1:], strict=True))})
 
     def mask(self, state: State) -> Pred | None:
-        """Where the state may be other than 0, over its time and places; None for everywhere."""
+        """Where the state may be nonzero, over its time and places; None for everywhere."""
         if state.key not in self._masks:
             self._masks[state.key] = None  # meanwhile
             facts, now = self.values.facts, name(state.time)
@@ -292,7 +296,7 @@ class States:
     # ---- other atoms in the places of some
 
     def swapped(self, v: Value, swap: Swap, context: Sequence[Pred]) -> Value:
-        """`v` with other values in the places of some states, in the steps of recurrences within, too."""
+        """`v` with other values substituted for some states, also in the steps of recurrences within."""
         found: Value = []
         for t in v:
             if not self.reached(self.keys([t])) & swap.keys():
@@ -320,7 +324,7 @@ class States:
         return [Term(_ONE, (self.atom((self._copied(key, swap), places)),))]
 
     def _copied(self, key: str, swap: Swap) -> str:
-        """The state of a recurrence like that of `key`, with other values in the places of some states."""
+        """The state of a recurrence like that of `key`, with other values substituted for some states."""
         group = next(group for group in self.groups if any(state.key == key for state in group))
         own = dict(zip((state.key for state in group), self.names(len(group)), strict=True))
         swap = {**swap, **{mine: self._renamed(other) for mine, other in own.items()}}
@@ -385,7 +389,7 @@ class States:
     # ---- matching
 
     def add(self, states: Sequence[State]) -> None:
-        """Know the states of a recurrence, each by the name of one that is the same, if one is."""
+        """Register the states of a recurrence, each by the name of an equal known state, if there is one."""
         for state in states:
             self.known[state.key] = state
         best: dict[str, Same] = {}
@@ -420,7 +424,7 @@ class States:
     def _named_anew(
         self, v: Value, best: Mapping[str, Same], context: Sequence[Pred], own: Sequence[str] = ()
     ) -> Value:
-        """`v`, in which states have the names that they are called by now."""
+        """`v` with states under the names by which they are known now."""
         for key in best:
             del self.same[key]
         self._reads.clear()
@@ -433,7 +437,7 @@ class States:
             self._reads.clear()
 
     def current(self, v: Value, keys: Iterable[str], context: Sequence[Pred]) -> Value:
-        """`v` where `context` holds, made before it was known what states are called."""
+        """`v`, made before the names of states were known, with these names, where `context` holds."""
         best = {key: self.same[key] for key in keys if key in self.same}
         return self._named_anew(v, best, context) if best else v
 
@@ -446,7 +450,7 @@ class States:
         return lambda places: [Term(_ONE, ((other.state.key, (places[0], *other.at(places[1:]))),))]
 
     def _choices(self, states: Sequence[State], group: Sequence[State]) -> dict[str, list[Same]]:
-        """For each state those of `group` that it may be, the likely ones first."""
+        """For each state the states of `group` that it may equal, the likely ones first."""
         choices = {}
         for state in states:
             made_of = self._parameters(state)
@@ -458,12 +462,12 @@ class States:
         return choices
 
     def _parameters(self, state: State) -> set[str]:
-        """What a state is made of in the end: of the same, if it is to be the same."""
+        """The parameters that a state depends on in the end; equal states have equal ones."""
         return {key for key in self.reached([state.key]) - self.known.keys() if node_of(key) not in self.values.nodes}
 
     @staticmethod
     def _turns(state: State) -> Iterator[Turns]:
-        """No place turned around, then each of them."""
+        """No place reversed, then each place alone."""
         none: Turns = (None,) * len(state.formal)
         yield none
         for k, i in enumerate(state.formal):
@@ -478,7 +482,7 @@ class States:
     def _refined(
         self, guess: dict[str, Same], states: Mapping[str, State], seen: dict[object, bool]
     ) -> dict[str, Same]:
-        """The largest part of a guess in which all go on as their others do; `seen` is what was compared before."""
+        """The largest part of a guess in which the steps of each pair agree; `seen` are the comparisons made before."""
         read = {key: sorted(self.reached(self.keys(state.step)) & states.keys()) for key, state in states.items()}
         while guess:
             wrong = []
@@ -505,13 +509,13 @@ class States:
 
 
 def _guesses(choices: Mapping[str, Sequence[Same]]) -> Iterator[dict[str, Same]]:
-    """What states may be, all at once; some of them none of their choices."""
+    """Guesses that choose for each state one of its choices, or none."""
     for chosen in islice(product(*([*mine, None] for mine in choices.values())), _GUESSES):
         yield {key: other for key, other in zip(choices, chosen, strict=True) if other is not None}
 
 
 class Recurrence:
-    """What a recurrence of a program means: its time, where its steps stand, and its states by their paths."""
+    """The meaning of a recurrence of a program: its time, the place of its steps, and its states by their paths."""
 
     def __init__(self, meaning: Meaning, e: Recur, place: Place) -> None:
         self.meaning, self.e, self.place = meaning, e, place
@@ -523,11 +527,11 @@ class Recurrence:
         self.keys = dict(zip(self.paths, meaning.states.names(len(self.paths)), strict=True))
         self.inside = place.index(e.index, name(self.time), self.size).let(e.state, self)  # type: ignore[arg-type]
 
-    # as what a let binds, within a step: the state before it
+    # a step reads the state before it like the value of a let
 
     @property
     def expr(self) -> Recur:
-        """What it depends on."""
+        """The expression that determines its dependences."""
         return self.e
 
     def value(self, path: Path, places: tuple[Affine, ...]) -> Value:
@@ -536,12 +540,12 @@ class Recurrence:
 
     @property
     def choice(self) -> None:
-        """It has no index."""
+        """Raise `Undecided`: a state has no chosen index."""
         raise Undecided("a state as an index")
 
     @cached_property
     def states(self) -> dict[Path, str]:
-        """The states by path, known to all."""
+        """The registered states, by path."""
         made, value = [], self.meaning.value
         for path, part in leaves(self.kind):
             sizes, _ = shape(part)
@@ -561,7 +565,7 @@ class Recurrence:
         return self.keys
 
     def read(self, path: Path, places: tuple[Affine, ...], context: Sequence[Pred]) -> Value:
-        """The part at `path` of what the recurrence gives, read at `places`."""
+        """The part at `path` of the recurrence's value, read at `places`."""
         key = self.states[path]
         time = self.size
         if self.e.word != "fold":
@@ -573,6 +577,6 @@ _ONE = Fraction(1)
 
 
 def free_in(values: Iterable[Value], apart: Iterable[str]) -> list[str]:
-    """The free indices of some values but for those, in the order in which they were made."""
+    """The free indices of some values except those in `apart`, in the order in which they were made."""
     found = {x for v in values for t in v for x in t.free}
     return sorted(x for x in found - set(apart) if is_index(x))

@@ -1,9 +1,9 @@
 """A derivation followed step by step: inner products after Figure 14, rewritten by the rules of Figures 15 and 16.
 
-The derivation starts from <dY | D X> for each output X. At a step, what it rewrites must be there, and what it makes
-must be what its rule makes of it; sets are compared by isl. At the end there is <g | dx> for each input, and g is what
-the derivation says the cotangent of x is. That no rule raises the cost is a theorem; that each step is an instance of
-its rule is what is checked here.
+The derivation starts from <dY | D X> for each output X. The products that a step rewrites must be there, and its
+results must be those of its rule; sets are compared by isl. At the end there is <g | dx> for each input x, where g is
+the cotangent of x that the derivation states. That no rule raises the cost is a theorem; this module checks that each
+step is an instance of its rule.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ THEOREMS = {
     "6.28": "cost_6_28",
     "6.29": "cost_6_29",
 }
-"""The rules that rewrite inner products of arrays, and the theorem in ../ that says of each that it is cheap."""
+"""The rules that rewrite inner products of arrays, with the theorem in ../ that says that the rule is cheap."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def components(e: Expr) -> list[Expr]:
 
 @dataclass(frozen=True)
 class Derivation:
-    """The statements of the program and those that steps made, predicates by name, and what is derived of what."""
+    """The statements of the program and those that steps made, predicates by name, and the starts and ends of the
+    derivation."""
 
     statements: Mapping[str, Statement]
     shapes: Mapping[Operand, tuple[Affine, ...]]
@@ -120,14 +121,14 @@ class Replay:
         self.active = self._active()
         self.present: Counter[Product] = Counter()
         self.waiting: Counter[Operand] = Counter()
-        """How many inner products there are with each right side."""
+        """The number of inner products with each right side."""
         for dy, x in derivation.starts:
             self._add(Product(1, dy, "D", x, None), 1)
         self.reversed: set[Operand] = set()
         self.made: set[str] = set()
 
     def _active(self) -> set[Operand]:
-        """What depends on the inputs, but for indices that are chosen."""
+        """Everything that depends on the inputs, except chosen indices."""
         found: set[Operand] = set(self.d.inputs)
         for x in self.d.statements.values():
             if not x.is_choice and any(y in found for y in operands(x)):
@@ -168,14 +169,14 @@ class Replay:
             del self.present[p]
 
     def finish(self) -> None:
-        """Check that what is left are the inputs' cotangents."""
+        """Check that exactly the inputs' cotangents are left."""
         expected = Counter(Product(1, g, "d", x, None) for g, x in self.d.ends if not self._is_zero(g, x))
         if self.present != expected:
             wrong = next(iter((self.present - expected) + (expected - self.present)))
             raise Refused(f"at the end there is {wrong}, which is not as the results have it")
 
     def _is_zero(self, g: Operand, x: Operand) -> bool:
-        """Whether `g` is 0, and nothing of the derivation leads to x."""
+        """Whether `g` is 0, and nothing in the derivation leads to x."""
         made = self.d.statements.get(g.name) if isinstance(g, Name) else None
         value = g.value if isinstance(g, Num) else made.number if made is not None else None
         return value == 0 and not self.waiting[x]
@@ -286,7 +287,7 @@ class Replay:
         self._need(done <= spent, f"no more than the {spent} operations that are declared")
 
     def _element(self, x: Operand, ends: set[Operand], where: Pred, ranges: Ranges) -> Expr:
-        """What an element of `x` is in terms of elements of `ends`, wherever `where` holds."""
+        """An element of `x` in terms of elements of `ends`, wherever `where` holds."""
         if x in ends or isinstance(x, Num) or not isinstance(x, Name) or x.name not in self.d.statements:
             return x
         statement = self.d.statements[x.name]
@@ -349,7 +350,7 @@ class Replay:
         both: Pred,
         sizes: Mapping[str, Affine],
     ) -> None:
-        """gen target. sum of [both] * product of `reads`, over all else, is what `made` is."""
+        """Check that `made` is gen target. sum of [both] * product of `reads`, over all other indices."""
         statement = self._statement(made)
         found = statement.contraction()
         fits = found is not None and len(found.factors) == len(reads) and len(found.summed) == len(summed)
@@ -391,7 +392,7 @@ class Replay:
         self._equal(_moved(terms[0].pred, statement.own, ranges), self._where(p), ranges, "6.17, the mask")
 
     def _support(self, x: Statement, ranges: Ranges) -> Pred:
-        """Where a statement may be other than 0."""
+        """Where a statement may be nonzero."""
         terms = x.addition()
         if terms is not None:
             return trees.Any(tuple(_moved(t.pred, x.own, ranges) for t in terms))

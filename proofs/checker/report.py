@@ -1,4 +1,4 @@
-"""What was established of a certificate, the weakest part of it first."""
+"""What was established about a certificate, the weakest part first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ OPEN = "neither decided nor sampled"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was asked, and how it was answered: for all sizes, or only at those that were tried, and why; not
-    at all where no values could be had, as of external functions."""
+    """One question and how it was answered: for all sizes, or only at the sizes that were tried, and why; or not at all
+    where no values are available, as for external functions."""
 
     what: str
     decided: bool
@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What was established: the findings, what is assumed, and how much was tried beside."""
+    """What was established: the findings, the assumptions, and how much was tried besides."""
 
     program: str
     bound: Fraction
@@ -40,9 +40,9 @@ class Report:
     samples: int
     extracted: int
     transports: Mapping[str, list[Any]] = field(default_factory=dict)
-    """How charges were carried into others, for a certificate to have."""
+    """How charges were carried into others, for use in a certificate."""
     searched: tuple[str, ...] = ()
-    """Of which of them the certificate's own steps did not do."""
+    """The comparisons for which the certificate's own steps did not suffice."""
 
     @property
     def decided(self) -> bool:
@@ -51,12 +51,12 @@ class Report:
 
     @property
     def sampled(self) -> bool:
-        """Whether what was not decided was sampled at least."""
+        """Whether everything undecided was at least sampled."""
         return all(finding.sampled for finding in self.open)
 
     @property
     def open(self) -> list[Finding]:
-        """What was only sampled."""
+        """The findings that were not decided."""
         return [finding for finding in self.findings if not finding.decided]
 
     def __str__(self) -> str:

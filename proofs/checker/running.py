@@ -1,4 +1,5 @@
-"""Functions of numbers at numbers: the value of a program with its slopes, and what that of a derivative gives."""
+"""Functions of numbers evaluated at numbers: the value of a program with its slopes, and the results of a derivative's
+program."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _TESTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Beyond(Undefined):
-    """A loop would make more trips than its bound: the results are no numbers."""
+    """A loop would make more trips than its bound: the results are not numbers."""
 
 
 class _Run:

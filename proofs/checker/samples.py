@@ -46,17 +46,17 @@ _GROWN = (10**4, 10**6)
 _SECONDS = 3.0
 
 Numbers = Sequence[int]
-"""What data are drawn from, in quarters."""
+"""The numbers that data are drawn from, in quarters."""
 POSITIVE: Numbers = range(1, 9)
 SIGNED: Numbers = (*range(-8, 0), *range(1, 9))
 TIED: Numbers = (-4, 0, 0, 4)
-"""So that many are 0, and many equal: comparisons of values differ there alone."""
+"""Numbers of which many are 0 and many are equal: only for such data do comparisons of values differ."""
 
 
 @dataclass(frozen=True)
 class Supremum:
-    """What is said of the largest ratio of adjoint to program, inputs and outputs counted: that it is between two
-    numbers, and where it is the lower one, or approaches that."""
+    """A claim about the largest ratio of adjoint to program, inputs and outputs counted: that it is between two
+    numbers, and where it equals or approaches the lower one."""
 
     least: Fraction
     most: Fraction | None
@@ -65,7 +65,7 @@ class Supremum:
 
 
 def check_samples(held: _Checked) -> int:
-    """Compare at small sizes what `held` says of values and costs. The number of choices of sizes."""
+    """Compare at small sizes what `held` says about values and costs. Return the number of choices of sizes."""
     found = 0
     budget = held.budget.part(_SECONDS)
     names = held.sizes = sorted(sizes_of(held))
@@ -88,12 +88,13 @@ def check_samples(held: _Checked) -> int:
 
 
 def told_sizes(sizes: Mapping[str, int]) -> str:
-    """Sizes as a message has them."""
+    """Sizes as written in a message."""
     return ", ".join(f"{x} = {n}" for x, n in sizes.items()) or "every size"
 
 
 def _check_supremum(held: _Checked, names: list[str]) -> None:
-    """The ratio is nowhere above what is said to be the most, and is as said where it is said to be the least."""
+    """Check that the ratio is nowhere above its stated upper bound, and reaches its stated lower bound where that is
+    claimed."""
     own, adjoint, told = held.costs["program"], held.costs["adjoint"], held.supremum
     if told is None or own is None or adjoint is None or own.has_data or adjoint.has_data:
         return
@@ -115,7 +116,7 @@ def _check_supremum(held: _Checked, names: list[str]) -> None:
 
 
 def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int, ...]) -> bool:
-    """Whether the ratio is `least` where it is said to be, or comes nearer as sizes grow at these speeds."""
+    """Whether the ratio is `least` where that is claimed, or approaches it as sizes grow at these speeds."""
     distances: list[Fraction] = []
     for t in _GROWN:
         sizes = {x: t**speed for x, speed in zip(names, speeds, strict=True)}
@@ -145,7 +146,8 @@ def _numbers(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> int:
 
 
 def _check_formulas(held: _Checked, names: list[str]) -> None:
-    """What is said to cost no more for all sizes does so by the formulas at many, unless these depend on data."""
+    """Check by the formulas at many sizes what is said to cost no more for all sizes, unless the formulas depend on
+    data."""
     for key, small, large in (("program", "ssa", "program"), ("adjoint", "adjoint", "derived")):
         low, high = held.costs[small], held.costs[large]
         if low is None or high is None or low.has_data or high.has_data:
@@ -196,7 +198,7 @@ def names_of_type(kind: Any) -> set[str]:
 
 
 def _free(program: trees.Program) -> set[str]:
-    """The names of sizes in a program: those of ranges that nothing binds."""
+    """The names of sizes in a program: names in ranges that nothing binds."""
     ranges: set[str] = set()
     bound: set[str] = set()
     for node in trees.walked(program.body):
@@ -211,7 +213,7 @@ def _free(program: trees.Program) -> set[str]:
 def _sample(
     held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers
 ) -> int | None:
-    """Compare at these sizes; None if some parameter has no such sizes. Gives what the derivation costs."""
+    """Compare at these sizes. Return the cost of the derivation, or None if some parameter can't have these sizes."""
     if not _fits(held, sizes):
         return None
     meaning = Semantics(held.functions, budget)
@@ -246,7 +248,7 @@ def drawn_env(
 
 
 def _typed(meaning: Semantics, value: Any, kind: Any, sizes: Mapping[str, int]) -> Lazy:
-    """A parameter's value with its type, which an empty array does not tell."""
+    """A parameter's value with its type, which an empty array does not determine."""
     return Lazy(lambda: value, lambda: _kind(meaning, kind, sizes))
 
 
@@ -295,7 +297,7 @@ def check_gradient(
     slopes: Mapping[str, Any],
     results: list[Any] | None = None,
 ) -> None:
-    """Raise `Refused` if the adjoint, whose numbers are `results`, does not give the slope that dual numbers give."""
+    """Raise `Refused` if the adjoint, whose numbers are `results`, has a slope other than that of dual numbers."""
     if results is None:
         results = flat(meaning.value(held.adjoint.body, env))
     moving = {**env, **{x: _moving(env[x], d) for x, d in slopes.items()}}
@@ -338,7 +340,7 @@ def same_values(first: list[Any], second: list[Any], what: str) -> None:
 def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> tuple[int, int]:
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
-    claimed = all(env[x] for x in held.sizes)  # what is claimed is claimed for sizes of at least 1
+    claimed = all(env[x] for x in held.sizes)  # claims are for sizes of at least 1
     if not held.has_steps:
         if claimed:
             _check_told(held, meaning, env, {"program": program, "adjoint": adjoint})
@@ -358,7 +360,7 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
 
 
 def _check_told(held: _Checked, meaning: Semantics, env: Mapping[str, Any], costs: Mapping[str, int]) -> None:
-    """Raise `Refused` if a formula of the file says that a program costs something else."""
+    """Raise `Refused` if a formula of the file states a different cost of a program."""
     for key, counted in costs.items():
         told = held.costs[key]
         if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
@@ -377,7 +379,7 @@ def _need_cheap(held: _Checked, env: Mapping[str, Any], program: int, adjoint: i
 
 
 def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`env` with the indices that outermost lets of a program choose."""
+    """`env` with the indices that the outermost lets of a program choose."""
     return _with_lets(trees.lets(held.programs[key].body)[0], meaning, env)
 
 

@@ -26,7 +26,7 @@ from .trees import Refused
 
 Value = str | int | bool | Fraction | float | None
 Kind = str
-"""real, int or bool; of what loops leave for their adjoints trips, and stack with the kind of what is on it."""
+"""real, int or bool; for what loops leave for their adjoints, trips, or stack with the kind of its elements."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[-+]?[0-9]{1,3})?")
@@ -96,7 +96,7 @@ Stmt = Op | If | Loop | Back
 
 @dataclass(frozen=True)
 class Code:
-    """A function of numbers, and what its names stand for."""
+    """A function of numbers, and the kinds of its names."""
 
     params: tuple[str, ...]
     whole: frozenset[str]
@@ -105,11 +105,11 @@ class Code:
     kinds: dict[str, Kind]
 
     def kind(self, v: Value) -> Kind:
-        """What a value is."""
+        """The kind of a value."""
         return self.kinds[v] if isinstance(v, str) else _kind_of(v)
 
     def cost(self, s: Op) -> int:
-        """What an operation costs: what is done on integers and truth values alone costs nothing."""
+        """The cost of an operation; operations on integers and truth values alone cost nothing."""
         kinds = [self.kind(a) for a in s.args]
         if s.f in ("copy", "select", "//", "%", "trunc", *LOGIC) or "real" not in kinds:
             return 0
@@ -136,7 +136,7 @@ class Code:
 
 
 def called(s: Op) -> str:
-    """The name of the scalar function that an operation applies; powers have their exponent in it."""
+    """The name of the scalar function that an operation applies; that of a power includes the exponent."""
     if s.f != "pow":
         return s.f
     exponent = s.args[1]
@@ -146,7 +146,7 @@ def called(s: Op) -> str:
 
 
 def read(held: Any) -> Code:
-    """The code that `held`, of JSON, is. Raises `Refused` if it is none."""
+    """The code that the JSON value `held` represents. Raises `Refused` if it represents none."""
     _need(isinstance(held, dict) and held.keys() == {"params", "whole", "body", "results"}, "the keys of code")
     reader = _Reader()
     params, whole = reader.names(held["params"]), frozenset(reader.names(held["whole"]))
@@ -196,7 +196,7 @@ class _Reader:
         return tuple(self.value(v, scope) for v in held)
 
     def block(self, held: Any, scope: frozenset[str]) -> tuple[tuple[Stmt, ...], frozenset[str]]:
-        """The statements, and what is bound after them."""
+        """The statements, and the names bound after them."""
         _need(isinstance(held, list), "a block")
         made: list[Stmt] = []
         for s in held:
@@ -267,7 +267,7 @@ def _rank(kind: Kind) -> tuple[int, ...]:
 
 
 def _kinds(code: Code, block: Sequence[Stmt]) -> bool:
-    """Enlarge what is known of the kinds of names; whether that was anything."""
+    """Add to the known kinds of names. Return whether any was added."""
     found, changed = code.kinds, False
 
     def of(v: Value) -> Kind | None:
@@ -320,7 +320,7 @@ def _result(f: str, kinds: list[Kind | None]) -> Kind | None:
 
 
 def _check_kinds(code: Code, block: Sequence[Stmt]) -> None:
-    """Stacks and trips are read by `back`, by saves and by branches alone; nothing is carried of them."""
+    """Check that stacks and trips are read only by `back`, by saves and by branches, and that none are carried."""
     for s in block:
         match s:
             case Op():

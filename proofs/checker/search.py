@@ -1,4 +1,4 @@
-"""A search for counterexamples to what was not decided: a certificate that is false should be refused, with sizes.
+"""A search for counterexamples to undecided claims: a false certificate should be refused, with sizes.
 
 Values are compared at sizes next to the numbers that programs mention, one size large and the others small, for data
 of either sign, and for data with zeros and equal numbers; costs are counted from their charges, which takes no longer
@@ -46,8 +46,8 @@ _EACH = 3.0
 
 
 def search(held: _Checked, values: Sequence[bool], cost: bool) -> None:
-    """Look for a counterexample to the values of the program, of the adjoint, and to the cost, as far as these were not
-    decided. Raises `Refused` with sizes."""
+    """Look for a counterexample to the values of the program and of the adjoint, and to the cost, as far as these were
+    not decided. Raises `Refused` with sizes."""
     budget = held.budget.part(_SECONDS)
     if cost:
         _count(held, budget.part(_SECONDS / 2))
@@ -98,7 +98,7 @@ def _compare(
         try:
             found = flat(meaning.value(program.body, env))
         except Undefined as error:
-            if program is held.program:  # where a program has no value, nothing is claimed of it
+            if program is held.program:  # where a program has no value, nothing is claimed about it
                 continue
             raise Refused(f"{what} differ: one has no value, {error}, at {told_sizes(sizes)}") from None
         except OverflowError:

@@ -1,4 +1,5 @@
-"""What programs mean and cost at given sizes, by the definitions of Figures 4 to 6 alone: slowly, point by point.
+"""The meaning and the cost of programs at given sizes, only by the definitions of Figures 4 to 6: slowly, point by
+point.
 
 Numbers are exact fractions, floating-point ones where a scalar function needs them, or dual numbers. An array is a
 list, and an array of pairs is a pair of arrays.
@@ -52,21 +53,20 @@ from .trees import (
 )
 
 Env = Mapping[str, Any]
-"""What names stand for: integers for indices and sizes, values, sets of points for relations."""
+"""The values of names: integers for indices and sizes, values, sets of points for relations."""
 
 
 class NoIndex(Exception):
-    """The index that is chosen among none, or an element that an index array does not have. What compares it is
-    false."""
+    """An index chosen among none, or an element that an index array does not have. A comparison with it is false."""
 
 
 class Undefined(ArithmeticError):
-    """A value that does not exist: the reciprocal of 0, the greatest of nothing."""
+    """A value that does not exist: the reciprocal of 0, the maximum of nothing."""
 
 
 @dataclass(frozen=True)
 class Dual:
-    """value + eps * slope, with eps^2 = 0: what is added and multiplied is differentiated."""
+    """value + eps * slope, with eps^2 = 0: addition and multiplication also differentiate."""
 
     value: Any
     slope: Any
@@ -118,7 +118,7 @@ COSTS = {
     **dict.fromkeys(("atan2", "power"), 5),
     "logaddexp": 7,
 }
-"""What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
+"""The costs of scalar functions that don't cost 1; powers cost their multiplications by repeated squaring."""
 
 
 def known(f: str) -> bool:
@@ -127,7 +127,7 @@ def known(f: str) -> bool:
 
 
 def known_cost(f: str) -> int:
-    """What a scalar function costs."""
+    """The cost of a scalar function."""
     if f.startswith("pow "):
         exponent = Fraction(f.removeprefix("pow "))
         n = exponent.numerator
@@ -136,7 +136,7 @@ def known_cost(f: str) -> int:
 
 
 def operations(e: Expr, functions: Mapping[str, Function]) -> int:
-    """What a scalar expression costs."""
+    """The cost of a scalar expression."""
     match e:
         case Num() | Name():
             return 0
@@ -174,7 +174,7 @@ def _log(x: Any) -> float:
 
 
 def _power(x: Any, y: Any) -> float:
-    return math.pow(x, y)  # which has no value where that is complex
+    return math.pow(x, y)  # a power has no value where it is complex
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -225,7 +225,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "atan2": math.atan2,
     "power": _power,
 }
-"""The scalar functions that this checker knows, but for powers."""
+"""The scalar functions that this checker knows, except powers."""
 
 
 KEEP_ZERO = frozenset(
@@ -235,7 +235,7 @@ KEEP_ZERO = frozenset(
         *("sqrt", "cbrt", "erf", "erfinv", "expm1", "log1p"),
     )
 )
-"""The functions of one argument that are 0 at 0, but for powers."""
+"""The functions of one argument that are 0 at 0, except powers."""
 
 
 def keeps_zero(f: str) -> bool:
@@ -274,17 +274,17 @@ def applied(name: str, arguments: Sequence[Any]) -> Any:
 
 
 EXACT = frozenset(("recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"))
-"""The functions whose values at rational numbers are rational, but for powers."""
+"""The functions whose values at rational numbers are rational, except powers."""
 _MOST_BITS = 4096
 
 
 def length(x: Fraction) -> int:
-    """How many bits are needed to write a number."""
+    """The number of bits that a number takes."""
     return x.numerator.bit_length() + x.denominator.bit_length()
 
 
 def exact(f: str, arguments: Sequence[Fraction | None]) -> Fraction | None:
-    """What a scalar function is of known rational numbers, if that is rational, and no longer than it is worth."""
+    """The value of a scalar function at known rational numbers, if it is rational, and not too long to be useful."""
     known = [a for a in arguments if a is not None]
     power = Fraction(f.removeprefix("pow ")) if f.startswith("pow ") else Fraction(1)
     bits = sum(map(length, known))
@@ -305,7 +305,7 @@ def fine(p: Pred) -> tuple[Pred, ...]:
 
 @cache
 def names_in(p: Pred | Affine) -> frozenset[str]:
-    """The names that occur in a predicate or an index expression, but for those that it binds."""
+    """The names that occur in a predicate or an index expression, except those that it binds."""
     match p:
         case Affine(terms, _):
             if all(isinstance(atom, str) for atom, _ in terms):
@@ -381,7 +381,7 @@ class Semantics:
         return value == 0 if p.equal else value >= 0
 
     def points(self, binders: Sequence[tuple[str, Affine]], p: Pred, env: Env) -> Iterator[Env]:
-        """The points of the ranges at which `p` is true; each part of it is asked as soon as all of its names are
+        """The points of the ranges at which `p` is true; each of its parts is evaluated as soon as all names in it are
         bound."""
         own = [i for i, _ in binders]
         asked: list[list[Pred]] = [[] for _ in range(len(binders) + 1)]
@@ -426,7 +426,7 @@ class Semantics:
     # ---- values
 
     def value(self, e: Expr, env: Env) -> Any:
-        """What `e` is."""
+        """The value of `e`."""
         match e:
             case Num(value):
                 return value
@@ -486,7 +486,7 @@ class Semantics:
                 return self.value(body, extended(env, x, self.bound(value, env)))
 
     def _states(self, e: Recur, env: Env) -> Iterator[tuple[Env, Any]]:
-        """Where each step is evaluated, and the state after it."""
+        """The environment of each step, and the state after it."""
         state, kind = self.value(e.init, env), self._kind(e.init, env)
         for k in self._range(e.size, env):
             before = Lazy(lambda held=state: held, lambda: kind)  # type: ignore[misc]
@@ -509,7 +509,7 @@ class Semantics:
         return _array(found) if found else _expanded(_arrays_kind(0, self._kind(e.init, env)))
 
     def call(self, f: str, arguments: Sequence[Any]) -> Any:
-        """A scalar function, of dual numbers by its declared derivative."""
+        """The value of a scalar function; for dual numbers, by its declared derivative."""
         body = self.functions[f].body if f in self.functions else None
         if body is None:
             y = applied(f, [plain(a) for a in arguments])
@@ -567,7 +567,7 @@ class Semantics:
         return None
 
     def _sizes(self, e: Apply, env: Env) -> Env:
-        """What the sizes of an external function are where it is called."""
+        """The sizes of an external function where it is called."""
         found: dict[str, int] = {}
         for (_, declared), a in zip(e.external.params, e.arguments, strict=True):
             kind, known = declared, self._kind(a, env)
@@ -582,7 +582,7 @@ class Semantics:
         return found
 
     def bound(self, value: Expr, env: Env) -> Lazy:
-        """What a let binds."""
+        """The value that a let binds."""
         return Lazy(lambda: self.value(value, env), lambda: self._kind(value, env))
 
     # ---- costs
@@ -629,7 +629,7 @@ class Semantics:
         return sum(spent) + max(0, len(spent) - 1)
 
     def _live(self, e: Expr, env: Env) -> bool:
-        """Whether `e` is not 0 by its outermost brackets; of a sum of bracketed terms, whether one of them isn't."""
+        """Whether the outermost brackets of `e` hold; for a sum of bracketed terms, whether those of a term do."""
         if not is_bracketed(e):
             return True
         if isinstance(e, Add):
@@ -640,7 +640,7 @@ class Semantics:
 
 
 class Lazy:
-    """A value that is found when it is asked for."""
+    """A value that is computed when it is needed."""
 
     def __init__(self, make: Callable[[], Any], kind: Callable[[], Kind]) -> None:
         self.make: Callable[[], Any] | None = make
@@ -656,7 +656,8 @@ class Lazy:
 
 
 Kind = tuple["Kind", "Kind"] | list["int | Kind"] | None
-"""The type of a value at given sizes: a number's is None, an array's the list of its length and its elements'."""
+"""The type of a value at given sizes: None for a number, the list of its length and the type of its elements for an
+array."""
 
 
 def _kind_of(value: Any) -> Kind:
@@ -682,7 +683,7 @@ def _expanded(kind: Any) -> Any:
 
 
 def forced(x: Any) -> Any:
-    """A value, found now if it was not yet."""
+    """A value, computed now if it was not before."""
     if isinstance(x, Lazy):
         if x.make is not None:
             x.made, x.make = x.make(), None

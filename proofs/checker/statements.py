@@ -34,7 +34,7 @@ from .trees import (
 )
 
 Operand = Name | Part | Num | Integer
-"""What a statement reads: another statement, a parameter's part, a number, or the array of the numbers that are index
+"""An operand of a statement: another statement, a parameter's part, a number, or an array whose numbers are index
 expressions over $0, $1, .."""
 
 
@@ -66,7 +66,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Contraction:
-    """sum of [pred] * product of the factors; `summed` are indices that no factor is read at."""
+    """sum of [pred] * product of the factors; no factor is read at the indices `summed`."""
 
     pred: Pred
     factors: tuple[Factor, ...]
@@ -76,7 +76,7 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Statement:
-    """name = gen of `own`, which are indices with their sizes, of `body`."""
+    """name = gen `own`. `body`, where `own` are indices with their sizes."""
 
     name: str
     own: tuple[tuple[str, Affine], ...]
@@ -89,7 +89,7 @@ class Statement:
 
     @property
     def number(self) -> Fraction | None:
-        """The number that all of its elements are."""
+        """The number that all of its elements equal."""
         return self.body.value if isinstance(self.body, Num) else None
 
     def addition(self) -> list[Term] | None:
@@ -120,7 +120,7 @@ class Statement:
         return Map(preds, e.function, known) if len(known) == len(operands) else None
 
     def contraction(self) -> Contraction | None:
-        """Itself as a sum of products of statements that are read at indices of their own."""
+        """Itself as a sum of products of statements, each read at different indices."""
         inner: dict[str, Affine] = {}
         e = self.body
         while isinstance(e, Sum):
@@ -144,7 +144,8 @@ class Statement:
         return Contraction(p, tuple(factors), inner, tuple(i for i in inner if i not in used))
 
     def element(self) -> tuple[Pred, str, tuple[Operand, ...]] | None:
-        """Itself as one operation, "+", "-", "*" or a scalar function, on elements at its own indices, and where."""
+        """Itself as one operation, "+", "-", "*" or a scalar function, on elements at its own indices, with its
+        predicate."""
         p, e = _unbracketed(self.body)
         if isinstance(e, Call):
             made = self.map()
@@ -208,8 +209,7 @@ def statement(x: str, e: Expr) -> Statement:
 
 
 def _with_arrays(e: Expr, bound: tuple[str, ...]) -> Expr:
-    """`e` with an array, read at those indices that it needs, in the place of each number that is an index
-    expression."""
+    """`e` with each number that is an index expression replaced by an array, read at the indices that it needs."""
     match e:
         case Integer(value):
             needed = [i for i in bound if i in names_in(value)]
@@ -229,7 +229,7 @@ def _with_arrays(e: Expr, bound: tuple[str, ...]) -> Expr:
 
 
 def integers(e: Expr) -> tuple[Integer, tuple[Affine, ...]] | None:
-    """The operand that an array of index expressions as numbers is, with its sizes; None if `e` is no such array."""
+    """The operand for an array of index expressions as numbers, with its sizes; None if `e` is not such an array."""
     made = statement("", e)
     read = _read(made.body)
     if read is None or not isinstance(read[0], Integer):
@@ -238,12 +238,12 @@ def integers(e: Expr) -> tuple[Integer, tuple[Affine, ...]] | None:
 
 
 def operands(x: Statement) -> list[Operand]:
-    """Every statement, part of a parameter and number that `x` reads; not what its predicates look up."""
+    """Every statement, part of a parameter and number that `x` reads, without those that its predicates look up."""
     return [operand for operand, _ in reads(x)]
 
 
 def reads(x: Statement) -> Iterator[tuple[Operand, tuple[Affine, ...]]]:
-    """What `x` reads, with the sizes of the indices at which it does."""
+    """The operands that `x` reads, with the sizes of the indices at which it reads them."""
     stack: list[tuple[Expr, Mapping[str, Affine]]] = [(x.body, dict(x.own))]
     while stack:
         e, sizes = stack.pop()

@@ -1,11 +1,11 @@
 """Values of functions of numbers on all paths at once: polynomials over atoms, with choices between sides of branches.
 
-An atom is a name, a scalar function of values, the reciprocal of a sum, or a choice: what one of two values is, as a
-test tells. Two values are equal if their difference is 0 as a rational function whichever way each test goes. Nothing
-is known of scalar functions but that they give the same for the same. So what is equal here is equal wherever both are
-numbers.
+An atom is a name, a scalar function of values, the reciprocal of a sum, or a choice: one of two values, as a test
+decides. Two values are equal if their difference is 0 as a rational function whichever way each test goes. All that is
+known of scalar functions is that equal arguments have equal values. So values that are equal here are equal wherever
+both are numbers.
 
-A test is true, false, a comparison `a < b` or `a = b` of values, or is made of tests.
+A test is true, false, a comparison `a < b` or `a = b` of values, or a combination of tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Number = tuple[tuple[Monomial, Fraction], ...]
 Test = bool | tuple[Any, ...]
 """("<", a, b), ("=", a, b), ("not", p), ("and", p, q), ("or", p, q), ("if", p, q, r) or ("name", ..)."""
 Known = tuple[tuple[Test, bool], ...]
-"""How tests went."""
+"""Tests with their outcomes."""
 
 ZERO: Number = ()
 _MOST_TERMS = 2000
@@ -91,7 +91,7 @@ class Symbols:
         return self.lets.get(a, a)
 
     def atom(self, *what: object) -> Number:
-        """What is called so."""
+        """The atom with this description."""
         if what not in self.numbers:
             self.numbers[what] = len(self.atoms)
             self.atoms.append(what)
@@ -127,7 +127,7 @@ class Symbols:
                 for _ in range(abs(int(exponent))):
                     made = times(made, base)
                 return made
-            # x^(k + p) = x^k * x^p, so that powers with neighbouring exponents are told by one atom
+            # x^(k + p) = x^k * x^p, so that one atom represents powers with neighbouring exponents
             whole = exponent.numerator // exponent.denominator
             rest = self.atom("call", f"pow {exponent - whole}", (a,)) if exponent.denominator > 1 else ONE
             if abs(whole) > _MOST_EXPONENT or exponent.denominator == 1:
@@ -160,10 +160,10 @@ class Symbols:
                 return self.apply(f, [self.expression(a, names) for a in arguments])
         raise Undecided("an expression that is no scalar one")
 
-    # ---- what tests tell
+    # ---- outcomes of tests
 
     def told(self, p: Test, known: Known) -> Test:
-        """`p` as far as it is known how tests went."""
+        """`p`, simplified by the known outcomes of tests."""
         if isinstance(p, bool) or not known:
             return p
         for q, holds in known:
@@ -185,7 +185,7 @@ class Symbols:
         return dict(known).get(made, made)
 
     def resolved(self, a: Number, known: Known) -> Number:
-        """`a` as far as it is known how tests went."""
+        """`a`, simplified by the known outcomes of tests."""
         if not known:
             return a
         parts: Number = ZERO
@@ -215,7 +215,7 @@ class Symbols:
     # ---- equality
 
     def is_zero(self, a: Number, known: Known = (), splits: int = 0) -> bool:
-        """Whether `a` is 0, where tests went as it is known, whichever way others go."""
+        """Whether `a` is 0 with the known outcomes of tests, whichever way other tests go."""
         a = self._cleared(self.resolved(a, known))
         if not a:
             return True
@@ -233,7 +233,7 @@ class Symbols:
         return self.told(p, known) == self.told(q, known)
 
     def _asked(self, atom: int) -> Test | None:
-        """A test that decides what the atom is, one without another inside if there is one."""
+        """A test on which the atom depends, one that contains no other test if there is one."""
         match self.atoms[atom]:
             case "if", p, _, _:
                 return self._first(p)  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ class Symbols:
         return next((p for p in found if p is not None), None)
 
     def _first(self, p: Test) -> Test:
-        """A test in `p` that is made of no other."""
+        """A test in `p` that contains no other test."""
         if isinstance(p, tuple) and p[0] in ("and", "or", "not", "if"):
             return self._first(next(q for q in p[1:] if not isinstance(q, bool)))
         if isinstance(p, tuple) and p[0] in ("<", "="):
@@ -256,7 +256,7 @@ class Symbols:
         return p
 
     def _cleared(self, a: Number) -> Number:
-        """`a` times the sums that it has reciprocals of, which is 0 where `a` is."""
+        """`a` times the sums whose reciprocals it has; it is 0 where `a` is."""
         while True:
             atom = max((x for m, _ in a for x, _ in m if self.atoms[x][0] == "recip"), default=None)
             if atom is None:

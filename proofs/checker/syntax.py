@@ -63,7 +63,7 @@ _COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
 
 
 def program(text: str, externals: Mapping[str, External] | None = None) -> Program:
-    """The one definition that `text` is, which may call the `externals`."""
+    """The one definition in `text`, which may call the `externals`."""
     reader = Reader(text)
     reader.externals = externals or {}
     found = reader.definition()
@@ -142,7 +142,7 @@ class Reader:
             self.stop("expected the end")
 
     def identifier(self) -> str:
-        """A name that is no keyword."""
+        """A name that is not a keyword."""
         token = self.take()
         if not re.fullmatch(r"[A-Za-z_]\w*", token) or token in _WORDS:
             self.k -= 1
@@ -320,7 +320,7 @@ class Reader:
         return Apply(self.externals[x], tuple(arguments)) if x in self.externals else Call(x, tuple(arguments))
 
     def let(self) -> Expr:
-        """let x = e in .., as often as it comes"""
+        """let x = e in .., any number of times"""
         found: list[tuple[str, Expr]] = []
         outside = self.arrays
         while self.accept("let"):
@@ -516,12 +516,12 @@ class Reader:
 
 
 def resolved(e: Expr, variables: frozenset[str]) -> Expr:
-    """`e` with the names that are no variable's as the numbers of an index or a size."""
+    """`e` where names that are not variables are numbers: the values of indices or sizes."""
     return _resolved(e, variables, {})
 
 
 def _resolved(e: Expr, variables: frozenset[str], bound: dict[str, bool]) -> Expr:
-    """The same, where `bound` says of the names that are bound around `e` whether they are variables."""
+    """The same, where `bound` says whether each name bound around `e` is a variable."""
     match e:
         case Name(x):
             return e if bound.get(x, x in variables) else Integer(name(x))
@@ -557,7 +557,7 @@ def _resolved(e: Expr, variables: frozenset[str], bound: dict[str, bool]) -> Exp
 
 
 def _sized(literal: str) -> None:
-    """Raise `TooLarge` for a number of which no program can have a use."""
+    """Raise `TooLarge` for a number that is too long to be of use in a program."""
     digits, _, exponent = literal.lower().partition("e")
     if len(digits) > _MOST_DIGITS or len(exponent) > 4 or (exponent and abs(int(exponent)) > _MOST_DIGITS):
         raise TooLarge(f"the number {literal[:20]}..")

@@ -1,13 +1,13 @@
-"""That some charges never add up to more than others, for all sizes from 1 on and whatever the data: pieces of the ones
-carried into pieces of the others, step by step, each step verified on its own.
+"""Verify that some charges never add up to more than others, for all sizes from 1 on and whatever the data: pieces of
+the former are carried into pieces of the latter, step by step, each step verified on its own.
 
-A step names a low piece, a high piece, and what each index of the low one is in terms of the indices of the high one:
-a map g from points of the high piece to points of the low one. Each point b of the low piece that g reaches goes to the
-least point of the high piece that g sends to b, so different points go to different points. What was used up of the
-high piece is taken away; what g does not reach of the low one is left to other steps. Nothing is counted, so no
+A step names a low piece, a high piece, and each index of the low one in terms of the indices of the high one: a map g
+from points of the high piece to points of the low one. Each point b of the low piece that g reaches goes to the least
+point of the high piece that g sends to b, so different points go to different points. The points used are removed from
+the high piece; points of the low one that g does not reach are left to other steps. Nothing is counted, so no
 polynomial is needed, and every step holds at all sizes.
 
-How steps are found is `carrying`'s matter; whatever they are, only what `carry` does counts.
+`carrying` finds the steps. Soundness rests on `carry` alone, whatever the steps are.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _FEW_DIMS = 3
 _SAMPLED = 5
 
 Map = tuple[Affine, ...]
-"""For each index of a low piece, what it is in terms of those of a high one, $d0, $d1, .."""
+"""Each index of a low piece in terms of those of a high one, $d0, $d1, .."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """From a low piece to a high one, by their numbers."""
+    """A step from a low piece to a high one, given by their numbers."""
 
     low: int
     high: int
@@ -60,8 +60,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Open:
-    """A low piece of points at which something exists, the predicate of number `which`, becomes one of the points with
-    what exists: there are no fewer of these."""
+    """A low piece with an `exists`, its predicate of number `which`, becomes the piece of its points with their
+    witnesses: there are no fewer of these."""
 
     low: int
     which: int
@@ -73,7 +73,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Split:
-    """A low piece with an index of few values, the one of number `which`, becomes one piece for each of these."""
+    """A low piece with an index of few values, the one of number `which`, becomes one piece for each value."""
 
     low: int
     which: int
@@ -87,7 +87,7 @@ Carried = Step | Open | Split
 
 
 def read_step(held: Any) -> Carried | None:
-    """A step from what a certificate has; None if it is none."""
+    """A step from its form in a certificate; None if that is not a step."""
     match held:
         case [int() as low, "open", int() as which]:
             return Open(low, which)
@@ -106,8 +106,8 @@ def _affine(held: dict[str, int]) -> Affine:
 
 
 def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts, quotients: bool = True) -> list[Charge]:
-    """Low charges, and high ones with negative weights, each domain once and in a short form, or without indices that
-    are `quotients` wherever others are."""
+    """Low charges, and high ones with negative weights, each domain once and in a short form; unless `quotients`,
+    without indices that are quotients of others."""
     written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
     kept = written if quotients else ((weight, domain.without_quotients(facts)) for weight, domain in written)
     shorter = ((weight, domain.simplified(facts)) for weight, domain in kept)
@@ -115,8 +115,8 @@ def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts, quoti
 
 
 def without_data(pieces: Iterable[Charge], facts: Facts) -> list[Charge]:
-    """The pieces, low ones of all points that they have for some data, high ones that depend on data left out: if the
-    low ones come to no more then, so they do for any data."""
+    """The pieces, where low ones have all points that they have for some data, and high ones that depend on data are
+    left out: if the low ones then add up to no more, they do so for any data."""
     found = []
     for weight, d in pieces:
         simple = d if not d.has_data else None
@@ -129,8 +129,8 @@ def without_data(pieces: Iterable[Charge], facts: Facts) -> list[Charge]:
 
 
 def witnessed(pieces: Sequence[Charge], facts: Facts) -> list[Charge]:
-    """The pieces, low ones each of whose points is part of a point of a high one with data, if one is, with that said
-    of them: so they can be opened."""
+    """The pieces, where a low piece whose points are each part of a point of a high piece with data gets a predicate
+    that says so: then it can be opened."""
     high = [d for weight, d in pieces if weight < 0 and d.has_data]
     return [(weight, _witnessed(d, high, facts) if weight > 0 and not d.has_data else d) for weight, d in pieces]
 
@@ -152,7 +152,7 @@ def _witnessed(d: Domain, high: Iterable[Domain], facts: Facts) -> Domain:
 
 
 def _weaker(p: Pred, facts: Facts) -> Pred:
-    """What holds wherever `p` does, with any numbers of their ranges for data."""
+    """A predicate that holds wherever `p` does, with arbitrary numbers of their ranges for data."""
     match p:
         case Exists(i, size, body):
             return Exists(i, size, _weaker(body, facts))
@@ -173,7 +173,7 @@ def _weaker(p: Pred, facts: Facts) -> Pred:
 
 
 def _quotient(p: Pred) -> Pred:
-    """exists k:n. 0 <= a - c*k < c as 0 <= a < c*n, of which k is the quotient."""
+    """exists k:n. 0 <= a - c*k < c, which says that k is the quotient of a, as 0 <= a < c*n."""
     match p:
         case Exists(k, size, All((Compare(False, first), Compare(False, second)))):
             for above, below in ((first, second), (second, first)):
@@ -195,13 +195,14 @@ def _total(charges: Iterable[Charge], text: Callable[[Domain], object]) -> list[
 
 
 def _as_written(d: Domain) -> object:
-    """The same for domains that are the same but for the names of their indices."""
+    """An object that is the same for domains that differ only in the names of their indices."""
     names = {x: name(f"$d{k}") for k, x in enumerate(d.dims)}
     return len(d.dims), frozenset(told(p, names) for p in d.preds)
 
 
 def _text(d: Domain) -> object:
-    """The same for domains that are the same but for the names and the order of their indices, if these are few."""
+    """An object that is the same for domains that differ only in the names and the order of their indices, if these are
+    few."""
     orders = permutations(d.dims) if len(d.dims) <= 4 else [d.dims]
     texts = []
     for order in orders:
@@ -212,7 +213,7 @@ def _text(d: Domain) -> object:
 
 @dataclass(eq=False)
 class Piece:
-    """So much at each point of a set, whose indices are the first of the common ones; what is left of a piece has no
+    """A weight at each point of a set, whose indices are the first of the common ones. The remainder of a piece has no
     domain."""
 
     weight: Fraction
@@ -222,7 +223,7 @@ class Piece:
 
 
 class Ledger:
-    """What is to be carried, and to where. Pieces that are left over get the next numbers."""
+    """The pieces that are to be carried, and the pieces into which. Pieces that are left over get the next numbers."""
 
     def __init__(self, facts: Facts, pieces: Sequence[Charge]) -> None:
         self.facts = facts
@@ -255,7 +256,7 @@ class Ledger:
         return not any(a.weight for a in self.low)
 
     def follow(self, steps: Iterable[Carried]) -> None:
-        """Carry by the steps that a certificate has; those that are wrong are left out."""
+        """Carry by the steps that a certificate has; wrong steps are skipped."""
         for step in steps:
             match step:
                 case Open():
@@ -266,7 +267,7 @@ class Ledger:
                     self.carry(step)
 
     def open(self, step: Open) -> bool:
-        """Put in the place of a low piece one that has no fewer points. Whether that was possible."""
+        """Replace a low piece by one that has no fewer points. Return whether that was possible."""
         d = self._waiting(step.low)
         if d is None or not 0 <= step.which < len(d.preds):
             return False
@@ -279,7 +280,7 @@ class Ledger:
         return self._exchange(step, [Domain((*d.dims, own), (*preds, *inside))])
 
     def split(self, step: Split) -> bool:
-        """Put in the place of a low piece those that it consists of. Whether that was possible."""
+        """Replace a low piece by the pieces that it consists of. Return whether that was possible."""
         d = self._waiting(step.low)
         if d is None or not 0 <= step.which < len(d.dims):
             return False
@@ -292,11 +293,11 @@ class Ledger:
         return self._exchange(step, parts)
 
     def _waiting(self, low: int) -> Domain | None:
-        """The domain of a low piece that is still to be carried, all of it."""
+        """The domain of a low piece that is still to be carried as a whole."""
         return self.low[low].domain if 0 <= low < len(self.low) and self.low[low].weight else None
 
     def _exchange(self, step: Open | Split, domains: Iterable[Domain]) -> bool:
-        """Put pieces with these domains in the place of a low one, if they can be written."""
+        """Replace a low piece by pieces with these domains, if they can be written."""
         a = self.low[step.low]
         made = []
         for d in domains:
@@ -316,8 +317,8 @@ class Ledger:
         return True
 
     def carry(self, step: Step, whole: bool = False) -> bool:
-        """Carry what `step` says, if anything, or if `whole` only if all of the low piece is carried. Whether it
-        was."""
+        """Carry as `step` says, if `whole` only where that carries all of the low piece. Return whether anything was
+        carried."""
         self.facts.budget.spend()
         if not (0 <= step.low < len(self.low) and 0 <= step.high < len(self.high)):
             return False
@@ -343,7 +344,8 @@ class Ledger:
         return True
 
     def _taken(self, step: Step, a: Piece, h: Piece, whole: bool) -> tuple[Any, Any, int] | None:
-        """The points of h that are used up, and those of a that are not reached, with how many indices they have."""
+        """The points of h that are used up, and the points of a that are not reached, with the number of their
+        indices."""
         own = self.dims[: h.dims]
         read = names_of(step.at)
         if any(is_index(x) and x not in own for x in read):
@@ -375,7 +377,8 @@ class Ledger:
         return self._pinned(taken, h.dims), missed, len(used)
 
     def _is_injective(self, at: Map, used: Sequence[str], a: Piece) -> bool:
-        """Whether g tells the points apart of which it sees only `used`, and reaches all points of a."""
+        """Whether g, which reads only the indices `used`, sends points that differ in these to different points, and
+        reaches all points of a."""
         solved = solve([(e, name(f"$f{k}")) for k, e in enumerate(at)], used)
         if solved is None or solved[0].keys() != set(used) or names_of(solved[0].values()) & set(used):
             return False
@@ -386,7 +389,7 @@ class Ledger:
         return not needed or a.points.is_subset(self._set(needed))
 
     def _seen(self, step: Step, a: Piece, h: Piece) -> Any:
-        """The points of the space of h that g sends to points of a; None if that can't be said."""
+        """The points of the space of h that g sends to points of a; None if they can't be written."""
         key = step.low, h.dims, step.at
         if key not in self._mine:
             self._mine[key] = self._sent(step.at, a, h.dims)
@@ -418,7 +421,8 @@ class Ledger:
     # ---- a quick look
 
     def may_reach_all(self, a: Piece, h: Piece, at: Map) -> bool:
-        """Whether g reaches one point of a, or that is not easy to see: else it doesn't reach all of a."""
+        """Whether g reaches one sample point of a, or this is not easy to decide. Otherwise it doesn't reach all of
+        a."""
         sample = self._sample(a)
         if sample is None:
             return True
@@ -447,7 +451,7 @@ class Ledger:
         return not _fixed(self._around_sample[a, h], found).is_empty()
 
     def _sample(self, a: Piece) -> dict[str, int] | None:
-        """The last point of `a` at some sizes that are not small, a number for each name in isl; None if there is
+        """The last point of `a` at some sizes that are not small, as a number for each name in isl; None if there is
         none."""
         if a not in self._samples:
             sizes = (own for x, own in self.question.names.items() if not is_index(x))
@@ -467,7 +471,7 @@ class Ledger:
         return self.question.set(self.question.text(preds))
 
     def _placed(self, dims: tuple[str, ...], preds: Iterable[Pred]) -> list[Pred]:
-        """`preds` on `dims` as predicates on the common indices, of which the others are 0."""
+        """`preds` on `dims` as predicates on the common indices, where the other common indices are 0."""
         names = {x: name(y) for x, y in zip(dims, self.dims, strict=False)}
         return [*(renamed(p, names) for p in preds), *(Compare(True, name(x)) for x in self.dims[len(dims) :])]
 
@@ -513,7 +517,7 @@ class Ledger:
     # ---- data
 
     def _data_at(self, d: Domain, others: Sequence[int]) -> bool:
-        """Whether the points depend on data at places that these indices are in."""
+        """Whether the points depend on data at places that contain these indices."""
         own = {d.dims[k] for k in others}
         return any(_read_by_data(p) & own for p in d.preds)
 
@@ -535,7 +539,7 @@ def _fixed(points: Any, values: Mapping[str, int]) -> Any:
 
 
 def few_values(x: str, preds: Iterable[Pred]) -> range | None:
-    """The values that an index has, if some of `preds` say that it is one of a few numbers."""
+    """The values of an index, if some of `preds` say that it is one of a few numbers."""
     least, most = [], []
     for p in preds:
         match p:

@@ -1,4 +1,4 @@
-"""Programs as trees. A tree is equal to another if the programs read the same."""
+"""Programs as trees. Two trees are equal if the programs read the same."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Atom = str | Element
 
 
 def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
-    """constant + the sum of these terms, like ones added up."""
+    """constant + the sum of these terms, with like terms added up."""
     if not terms:
         return Affine((), constant)
     if len(terms) == 1:
@@ -159,7 +159,7 @@ class Add:
 
     @cached_property
     def bracketed(self) -> bool:
-        """Whether it may be 0 by the outermost brackets of all its terms."""
+        """Whether the outermost brackets of all its terms may make it 0."""
         return all(e.bracketed if isinstance(e, Add) else isinstance(e, Bracket) for e in (self.right, self.left))
 
 
@@ -180,9 +180,8 @@ class Call:
 
 
 class External:
-    """A function of arrays that is no program: its name, the types of its parameters and of its value, and what a call
-    is declared to cost, the sum of weights times products of sizes. In a tree it is one thing, which is not looked
-    into."""
+    """A function of arrays that is not a program: its name, the types of its parameters and of its value, and the
+    declared cost of a call, the sum of weights times products of sizes. In a tree it is opaque."""
 
     def __init__(
         self, name: str, params: tuple[tuple[str, Type], ...], kind: Type, cost: tuple[tuple[int, tuple[str, ...]], ...]
@@ -234,7 +233,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Best:
-    """max for sign 1, min for -1, over the points of `where`; with `which`, the point, else its value."""
+    """max for sign 1, min for -1, over the points of `where`; with `which` the point itself, else its value."""
 
     sign: int
     which: bool
@@ -329,7 +328,7 @@ class Program:
 
 
 def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
-    """The outermost lets of `e`, and what is under them."""
+    """The outermost lets of `e`, and the expression under them."""
     found = []
     while isinstance(e, Let):
         found.append((e.name, e.value))
@@ -349,7 +348,7 @@ def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, E
 
 
 def walked(node: Anything) -> Iterator[Anything]:
-    """All that a tree is made of."""
+    """All nodes of a tree."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -363,12 +362,12 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def names(node: Anything) -> set[str]:
-    """All names in a tree, and some words besides."""
+    """All names in a tree, and some other words."""
     return {part for part in walked(node) if isinstance(part, str)}
 
 
 def chooses(e: Expr) -> bool:
-    """Whether `e` is an array of indices: that argmax or argmin chooses, or that comparisons are."""
+    """Whether `e` is an array of indices: chosen by argmax or argmin, or comparisons."""
     while isinstance(e, Gen | Bracket):
         e = e.body
     return isinstance(e, Test) or (isinstance(e, Best) and e.which)

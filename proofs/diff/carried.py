@@ -37,7 +37,7 @@ _SIZES = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Carried:
-    """A program at some sizes: the text for the extracted program, and by how much there is more low than high by the
+    """A program at some sizes: the text for the extracted program, and by how much low exceeds high by the
     definitions."""
 
     text: str
@@ -45,7 +45,7 @@ class Carried:
 
 
 def cases(f: Function, rng: random.Random) -> Iterator[Carried]:
-    """The certificate of `f` at some sizes and data; nothing if indices are chosen, or it is not decided."""
+    """The certificate of `f` at some sizes and data; none if indices are chosen, or the certificate is not decided."""
     held = _Checked(json.loads(certify(f).to_json()), Budget(20))
     names = sorted(sizes_of(held))
     costs = Costs(held.derivation, held.functions, Budget(20))
@@ -113,7 +113,7 @@ def _row(a: Affine, dims: list[str], meaning: Semantics, env: Mapping[str, Any])
 
 
 def differences(seeds: range) -> tuple[int, list[str]]:
-    """How many cases there were, and what was wrong of them."""
+    """The number of cases, and what was wrong with them."""
     found: list[tuple[int, Carried]] = []
     for seed in seeds:
         rng = random.Random(seed)

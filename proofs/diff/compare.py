@@ -38,7 +38,7 @@ CHUNK = 100
 
 @dataclass(frozen=True)
 class Expected:
-    """What the package says of a case."""
+    """The package's results for a case."""
 
     dumped: Dump
     cost: int
@@ -49,13 +49,13 @@ class Expected:
 
 
 def driver() -> Path:
-    """The extracted program, which is built if need be."""
+    """The extracted program, built if necessary."""
     subprocess.run(["make", "-s", "-C", str(HERE), "driver"], check=True, capture_output=True, text=True)
     return HERE / "driver"
 
 
 def chosen_case(seed: int) -> Case:
-    """The program of a seed: by turns a random program, one with index arrays and choices, and a list of statements."""
+    """The program of a seed: in turn a random program, one with index arrays and choices, and a list of statements."""
     rng = random.Random(seed)
     if seed % 3 == 2:
         return random_ssa_case(rng)
@@ -63,7 +63,7 @@ def chosen_case(seed: int) -> Case:
 
 
 def expected(seed: int) -> Expected:
-    """The program of a seed, and what the package says of it. Raises `TooLarge`, or `NotExact`."""
+    """The program of a seed, and the package's results for it. Raises `TooLarge` or `NotExact`."""
     case = chosen_case(seed)
     s = case.ssa or normal_ssa(case.f)
     if case.ssa is None and seed % 4 == 3:
@@ -94,7 +94,7 @@ def fractions(arrays: Iterable[Any]) -> list[list[Fraction]]:
 
 
 def objections(mine: Expected, proved: Answer) -> Iterator[str]:
-    """What the package says otherwise than the proofs."""
+    """Where the package disagrees with the proofs."""
     n = proved.counts
     if mine.cost != n["cost"]:
         yield f"the program costs {mine.cost}, by the proofs {n['cost']}"
@@ -114,7 +114,7 @@ def objections(mine: Expected, proved: Answer) -> Iterator[str]:
 
 
 def compare(seeds: range) -> tuple[Counter[str], list[str]]:
-    """The programs of `seeds` compared: how many there are of each kind, and what was objected."""
+    """Compare the programs of `seeds`. Return how many there are of each kind, and the objections."""
     told: Counter[str] = Counter()
     mine: dict[str, Expected] = {}
     for seed in seeds:
@@ -137,7 +137,7 @@ def compare(seeds: range) -> tuple[Counter[str], list[str]]:
 
 
 def main() -> int:
-    """Compare; 1 if anything was objected."""
+    """Compare; return 1 if there are objections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -12,8 +12,8 @@
     points    ::= "-1" for all of them, else their number and the indices of each
     list(x)   ::= their number, and each x
 
-Sizes and predicates are evaluated, so whatever a predicate asks of sizes, relations, index arrays and choices is told
-by its points.
+Sizes and predicates are evaluated: the points of a predicate hold everything that it asks of sizes, relations, index
+arrays and choices.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from tensorlang.normal.ssa import (
 )
 
 EXACT = {"recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"}
-"""The scalar functions besides powers that driver.ml computes, exactly."""
+"""The scalar functions besides powers that driver.ml computes exactly."""
 
 T = TypeVar("T")
 Ranges = Mapping[Index, Affine]
 
 
 class TooLarge(Exception):
-    """A statement has more points than are worth listing."""
+    """A statement has too many points to be listed."""
 
 
 class NotExact(Exception):
@@ -75,7 +75,7 @@ class Dump:
 
 def dump(name: str, s: SSA, wrt: Sequence[Var], values: Mapping[str, Any], cotangent: Any, most: int = 4000) -> Dump:
     """The program `s` at the arguments `values`, given by name (arrays of fractions; sizes too), with all leaves of
-    `wrt` differentiated; `cotangent` is its output's.
+    `wrt` differentiated; `cotangent` is that of its output.
 
     Raises `TooLarge` if a statement has an index space of more than `most` points, and `NotExact`.
     """
@@ -217,7 +217,7 @@ def scalar_words(e: Expr, xs: tuple[Var, ...], y: Var, t: Var, computed: bool = 
 
 @dataclass(frozen=True)
 class Answer:
-    """What driver.ml says of a program: costs and points by name, and the elements of its arrays in order."""
+    """The answer of driver.ml for a program: costs and points by name, and the elements of its arrays in order."""
 
     name: str
     counts: dict[str, int]

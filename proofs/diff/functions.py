@@ -1,6 +1,6 @@
 """The registry of scalar functions against the table of Functions.v: arities, costs, and transposed derivatives.
 
-`python -m proofs.diff.functions` prints where the two say different things.
+`python -m proofs.diff.functions` prints where the two differ.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ IRRATIONAL = {
     "over_log2": (Fraction("1.4426950408889634"), 1 / math.log(2)),
     "over_log10": (Fraction("0.43429448190325176"), 1 / math.log(10)),
 }
-"""Numbers of which the registry has so many digits; Functions.v has the numbers themselves."""
+"""Numbers that the registry has to these digits; Functions.v has the numbers themselves."""
 
 Row = tuple[int, int, list[list[str | Fraction]]]
 """Arity, cost, and the components of the transposed derivative, in prefix notation."""
 
 
 def _normal(words: list[object]) -> list[str | Fraction]:
-    """Numbers as fractions, whatever they were written as."""
+    """The words with numbers as fractions, however they were written."""
     read: list[str | Fraction] = []
     for word in map(str, words):
         try:
@@ -41,14 +41,14 @@ def _normal(words: list[object]) -> list[str | Fraction]:
 
 
 def registered(f: ScalarFunction) -> Row:
-    """What the registry says of f."""
+    """The row of f by the registry."""
     xs, y, t = tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R)
     components = [scalar_words(e or Const(Fraction(0)), xs, y, t, computed=False) for e in f.transpose(xs, y, t)]
     return f.arity, f.cost, [_normal(words) for words in components]
 
 
 def proved() -> dict[str, Row]:
-    """What the extracted program says, by the function's name; powers are called "power" and the exponent."""
+    """The rows by the extracted program, by the function's name; a power is called "power" and its exponent."""
     table: dict[str, Row] = {}
     printed = subprocess.run([driver(), "functions"], capture_output=True, text=True, check=True).stdout
     for line in printed.splitlines():
@@ -58,7 +58,7 @@ def proved() -> dict[str, Row]:
 
 
 def differences() -> list[str]:
-    """The functions of which the two say different things."""
+    """The functions on which the two differ."""
     table = proved()
     powers = {name: power(Fraction(name.removeprefix("power "))) for name in table if name.startswith("power ")}
     mine = {name: registered(f) for name, f in (functions() | powers).items()}
@@ -71,7 +71,7 @@ def differences() -> list[str]:
 
 
 def main() -> int:
-    """Print the differences; 1 if there are any."""
+    """Print the differences; return 1 if there are any."""
     found = differences()
     print("\n".join(found) if found else f"{len(proved())} functions are the same")
     return int(bool(found))

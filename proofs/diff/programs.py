@@ -84,9 +84,9 @@ from tests.support.promises import Case, random_case
 
 CHUNK = 50
 LONGEST = 4000
-"""Words of an expression, whose shared parts are written out."""
+"""The most words of an expression, with shared parts written out."""
 MOST_POINTS = 16
-"""Points of the binders around an expression: the compiled program's products walk through their cube."""
+"""The most points of the binders around an expression: the compiled program's products walk through their cube."""
 
 
 class NotCovered(Exception):
@@ -95,7 +95,7 @@ class NotCovered(Exception):
 
 @dataclass(frozen=True)
 class Expected:
-    """What the package says of a program, and the program as text."""
+    """The package's results for a program, and the program as text."""
 
     text: str
     cost: int
@@ -131,7 +131,7 @@ class _Writer:
         return " ".join(map(str, words))
 
     def items(self, e: Expr) -> tuple[list[list[Any]], Expr]:
-        """The outermost lets, and what is made of them."""
+        """The outermost lets as items, and the expression under them."""
         found: list[list[Any]] = []
         while isinstance(e, Let):
             if isinstance(e.var, Var):
@@ -271,7 +271,7 @@ class _Writer:
         assert_never(p)
 
     def looked_up(self, a: Affine) -> Iterator[list[Any]]:
-        """The conditions under which what `a` looks up is there: elsewhere a comparison is false."""
+        """The conditions under which the elements that `a` looks up exist; elsewhere a comparison is false."""
         for lookup in a.lookups:
             binders, guard = self.asked.get(lookup.array, ([], TRUE))
             if guard is not TRUE:
@@ -289,7 +289,7 @@ FALSE = ["less", "number", 0, "number", 0]
 
 
 def expected(seed: int) -> Expected:
-    """The program of a seed, and what the package says of it. Raises `TooLarge`, `NotExact`, or `NotCovered`."""
+    """The program of a seed, and the package's results for it. Raises `TooLarge`, `NotExact` or `NotCovered`."""
     rng = random.Random(seed)
     scalars: Scalars = "exact" if seed % 2 else "powers"
     case = random_case(rng, scalars=scalars, fuel=10, chooses=seed % 3 == 1, compares=seed % 3 == 2)
@@ -316,7 +316,7 @@ def has_conditions(f: Function) -> bool:
 
 
 def objections(mine: Expected, proved: Answer) -> Iterator[str]:
-    """What the package says otherwise than the proofs."""
+    """Where the package disagrees with the proofs."""
     n = proved.counts
     if not n["accepted"]:
         yield "the program is not well-typed, or not in bounds, by the proofs"
@@ -332,7 +332,7 @@ def objections(mine: Expected, proved: Answer) -> Iterator[str]:
 
 
 def compare(seeds: range) -> tuple[Counter[str], list[str]]:
-    """The programs of `seeds` compared: how many there are of each kind, and what was objected."""
+    """Compare the programs of `seeds`. Return how many there are of each kind, and the objections."""
     told: Counter[str] = Counter()
     mine: dict[str, Expected] = {}
     for seed in seeds:
@@ -354,7 +354,7 @@ def compare(seeds: range) -> tuple[Counter[str], list[str]]:
 
 
 def main() -> int:
-    """Compare; 1 if anything was objected."""
+    """Compare; return 1 if there are objections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

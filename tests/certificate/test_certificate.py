@@ -1,4 +1,4 @@
-"""Certificates: every program has one, it says what is so, and a broken rule gets none."""
+"""Certificates: every program has one, it states the truth, and a broken rule gets none."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_bound_that_is_no_number_is_refused() -> None:
 
 
 def fibonacci(steps: int) -> tl.Function:
-    """Each number the product of the two before it: the tightest family that is known."""
+    """Each number is the product of the two before it: the tightest known family."""
     lets = "".join(f"let x{k + 2} = x{k + 1} * x{k} in " for k in range(steps))
     return tl.parse(f"power(x0: R, x1: R) = {lets}x{steps + 1}")
 
@@ -205,7 +205,7 @@ def test_a_broken_rule_breaks_a_promise_on_random_programs(
 def test_the_checker_of_a_wheel_finds_and_checks_without_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wheel has it under a name of its own, as pyproject.toml says."""
+    """A wheel has the checker under a name of its own, set in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     shutil.copytree(ROOT / "proofs" / "checker", tmp_path / included["proofs/checker"])
@@ -227,7 +227,7 @@ def test_the_checker_of_a_wheel_finds_and_checks_without_the_repository(
 def test_a_formula_that_takes_long_to_find_is_left_out() -> None:
     mask = "[2 * j + 3 * k <= i and i <= 5 * j + k]"
     f = tl.parse(f"f(x: [n]R, y: [m]R) = gen i:n. sum j:m, k:m. {mask} * x[i] * y[j] * y[k]")
-    with tl.limits(steps=16_000_000):  # its cost alone takes as many
+    with tl.limits(steps=16_000_000):  # its cost alone takes as many steps
         c = tl.certify(f)
     assert c.is_decided
     assert set(c.costs.values()) == {None}

@@ -1,4 +1,4 @@
-"""Figure 6: what a program costs."""
+"""Figure 6: the cost of a program."""
 
 import random
 from importlib import import_module
@@ -71,7 +71,7 @@ def test_every_equation_of_figure_6(equation: str, text: str, wanted: int) -> No
         ("f(x: [6]R) = sum j:6. [j = 0] * x[j]", 0),
         ("f(x: [6]R) = gen i:6. sum j:6. [i = j] * x[j]", 0),
         ("f(x: [6]R) = gen i:6. tanh(x[i])", 6),
-        # the derivative of tanh, which fits the bound since a subtraction is one operation
+        # the derivative of tanh is within the bound since a subtraction is one operation
         ("f(y: R, t: R) = (1 - y * y) * t", 3),
     ],
 )
@@ -123,7 +123,7 @@ def test_points_that_comparisons_tie_together_are_counted_in_closed_form() -> No
     text = "f(x: [n]R) = gen i:n, j:n, k:n. [i + j < 2*k and j < i + k] * (x[i] * x[j])"
     i, j, k = np.ogrid[:40, :40, :40]
     assert counted(text, n=40) == np.count_nonzero((i + j < 2 * k) & (j < i + k))
-    # the number is a quasi-polynomial of degree 3 whose coefficients come again when n grows by 6
+    # the number is a quasi-polynomial of degree 3 whose coefficients have period 6 in n
     samples = [counted(text, n=10**6 + 6 * step) for step in range(5)]
     assert np.diff(np.array(samples, object), 4).tolist() == [0]
 

@@ -70,7 +70,7 @@ def test_costs_read_as_they_would_by_hand(text: str, wanted: str | None) -> None
 
 
 def agree(f: tl.Function, rng: random.Random, times: int, reads_back: bool = True) -> None:
-    """The polynomial is the cost at random sizes, and reads back from its text."""
+    """Assert that the polynomial equals the cost at random sizes, and can be read back from its text."""
     polynomial = tl.cost_polynomial(f)
     assert not reads_back or str(tl.read_cost(str(polynomial), f)) == str(polynomial)
     for _ in range(times):
@@ -89,8 +89,8 @@ def check(seeds: range) -> None:
         chooses = seed % 4 == 3
         f = random_function(rng, chooses=chooses)
         if chooses:
-            f = tl.let_lift(f)  # what is chosen within a gen has no name that a cost could be told by
-        # nor have two arrays of indices that are called the same
+            f = tl.let_lift(f)  # choices within a gen have no name by which a cost could be stated
+        # nor do two index arrays of the same name
         agree(f, rng, 3, reads_back=not chooses)
         if f.variables:
             agree(tl.adjoint(f), rng, 3, reads_back=not chooses)
@@ -167,7 +167,7 @@ def test_equal_quotients_are_written_alike() -> None:
     assert affine(quotient(N + 1, 2)) == affine(N) - half
     assert quotient(quotient(N, 2) + 1, 3) is quotient(N + 2, 6)
     assert quotient(N * 2, 4) is quotient(N, 2)
-    # where n is even n / 2 is n - n / 2: products of quotients of the same number are sums
+    # where n is even, n / 2 is n - n / 2: products of quotients of the same number become sums
     assert all(monomial.count(x) < 2 for monomial in reduced(half * half).terms for x in monomial if x is not n)
 
 
@@ -302,7 +302,7 @@ def test_barvinok_counts_the_same_points() -> None:
 
 
 def test_many_indices_of_which_the_same_is_said_have_an_order_at_once() -> None:
-    """Their orders are more than can be listed: 14! of them."""
+    """There are too many orders to list: 14!."""
     n = atom_affine(Size("n"))
     binders = {Index("i"): n for _ in range(14)}
     assert len(in_one_order(binders, TRUE).binders) == 14

@@ -108,7 +108,7 @@ def test_an_adjoint_calls_once_for_each_call_of_a_step(text: str) -> None:
         sizes = {size.name: 8 for size in f.sizes} | {"T": steps}
         numbers = sum(np.size(a) for a in jax.tree.leaves(random_arguments(f, random.Random(0), sizes, exact=False)))
         assert tl.cost(g, sizes) + numbers + 1 <= 4 * (tl.cost(f, sizes) + numbers + 1)
-        if "fft" not in text:  # whose operations are not counted
+        if "fft" not in text:  # the operations of calls are not counted
             done = [_operations(h, sizes) for h in (f, g)]
             assert done[0] >= steps
             assert done[1] + numbers + 1 <= 4 * (done[0] + numbers + 1)

@@ -1,4 +1,4 @@
-"""Conditions on values: brackets and branches that data decide, without a trace of the side that is not taken."""
+"""Conditions on values: brackets and branches decided by data, without a trace of the side that is not taken."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HIDDEN = [
     ("log(log(x[i]))", "x[i] > 1", [0.0, 0.5, 1.0, -1.0], [4.0, 1.25]),
     ("x[i]", "x[i] = x[i]", [np.nan], [4.0, 0.25]),
 ]
-"""Values, the conditions under which they are taken, points where these don't hold and points where they do."""
+"""Values, the conditions under which they are taken, points where the conditions fail and points where they hold."""
 
 FORMS = [
     "gen i:n. [{c}] * {e} + [not {c}] * 2 * z[i]",
@@ -42,7 +42,7 @@ FORMS = [
 
 
 JAX = "jax"
-"""In the names of promises that JAX is asked about; of equal greatest values it differentiates all."""
+"""In the names of promises that are checked by JAX; JAX differentiates all of several equal maxima."""
 
 
 def ways(f: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_conditions_that_look_up_choices_look_where_these_are_stored() -> None:
         "f(x: [n]R, w: [n]R) = gen t:n. sum j:n. let k = argmax l:n. [j + l < n] * x[j + l] in "
         "let y = [k != t] * (w[j] < 1) in [k != t and y = 0] * w[t]"
     )
-    assert tl.certify(f).record  # which is read back from its text
+    assert tl.certify(f).record  # the program is read back from its text
 
 
 def test_conditions_in_python() -> None:
@@ -281,7 +281,7 @@ REPORTED = {
         [0.0, 4.0],
     ),
 }
-"""Programs whose gradients users of JAX and tinygrad have reported as nan, and where."""
+"""Programs whose gradients users of JAX and tinygrad have reported as nan, and the points where."""
 
 
 @pytest.mark.parametrize("row", REPORTED)

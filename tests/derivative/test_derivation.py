@@ -1,4 +1,5 @@
-"""Derivations as values: each step keeps the value, never raises the extended cost, and uses up what it rewrites."""
+"""Derivations as values: each step keeps the value, never raises the extended cost, and consumes the products that it
+rewrites."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def unpaired(value: Any, count: int) -> list[Any]:
 
 
 class Values:
-    """The value of every statement of a derivation, and of every differential, at random arguments."""
+    """The values of all statements and differentials of a derivation, at random arguments."""
 
     def __init__(self, d: Derivation, sizes: dict[str, int], data: dict[str, Any]) -> None:
         rng = random.Random(0)
@@ -99,7 +100,7 @@ def test_no_step_raises_the_extended_cost(seed: int) -> None:
     d, sizes, data = example(seed)
     ledger = Ledger(d, {**{s.name: sizes[s.name] for s in d.function.sizes}, **relation_data(d.function, data)})
     for step in d.steps:
-        if step.rule.number != "6.17":  # masking costs nothing but keeps its inner product
+        if step.rule.number != "6.17":  # masking costs nothing, and keeps its inner product
             before, after = ledger.step(step)
             assert after <= before, step.rule
 
@@ -111,7 +112,7 @@ def test_each_inner_product_is_rewritten_once(seed: int) -> None:
     for step in d.steps:
         for q in step.before:
             if q not in open_now:
-                assert step.rule.number in ("6.21", "6.22", "6.23")  # the outputs' own, where the derivation starts
+                assert step.rule.number in ("6.21", "6.22", "6.23")  # those of the outputs, where the derivation starts
                 assert q.side is Side.VARIABLE
             open_now.pop(q, None)
         open_now.update(dict.fromkeys(step.after))

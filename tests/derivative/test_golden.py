@@ -22,7 +22,7 @@ PASSES = (
 
 
 def transcript(f: tl.Function) -> str:
-    """All that the product makes of `f`."""
+    """Everything that the package makes of `f`."""
     sizes = {size.name: SIZES[size.name] for size in f.sizes}
     parts = [("program", str(f)), ("in the paper's notation", tl.unicode_text(f))]
     g = f
@@ -44,7 +44,7 @@ def transcript(f: tl.Function) -> str:
 
 
 def own_source(f: tl.Function) -> str:
-    """The generated function, without those that it brings along."""
+    """The generated function, without its helpers."""
     source = tl.lower(f).source
     return source[source.rindex("\ndef ") + 1 :]
 

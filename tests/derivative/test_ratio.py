@@ -1,4 +1,4 @@
-"""How large the ratio of an adjoint's cost to its program's gets, inputs and outputs counted."""
+"""How large the ratio of an adjoint's cost to its program's cost gets, inputs and outputs counted."""
 
 import random
 from fractions import Fraction
@@ -11,7 +11,8 @@ from tests.support.programs import random_function, random_sizes
 
 
 def sides(f: tl.Function) -> tuple[tl.CostPolynomial, tl.CostPolynomial]:
-    """The adjoint and the program, with the inputs by which we differentiate and the output counted on both sides."""
+    """The costs of the adjoint and the program, where both count the output and the inputs by which we
+    differentiate."""
     adjoint = tl.adjoint(f)
     others = numbers_in(adjoint, [f.type, *(v.type for v in f.variables)])
     return tl.cost_polynomial(adjoint) + others, tl.cost_polynomial(f) + others

@@ -57,7 +57,7 @@ PROGRAMS = {
     "let p = scan j:n with z = real(t) * g. -log(exp(-z - g) + exp(-r[j] - g) + exp(-r[j] - c[t, j])) in p "
     "in [0 < n] * r[n - 1]",
 }
-"""By what they are."""
+"""Programs with recurrences, by name."""
 
 CHOOSING = {
     "the greatest state": "f(x: [T + 1]R, c: R) = let v = scan t:T + 1 with s = c. sin(s * x[t]) in max t:T + 1. v[t]",
@@ -71,7 +71,7 @@ CHOOSING = {
     "chosen in a step": "f(x: [T]R, A: [n + 1][n + 1]R, c: R) = fold t:T with z = c. sin(z) * "
     "let v = scan q:n + 1 with s = z. sin(s * A[q, q] + x[t]) in max q:n + 1. v[q]",
 }
-"""Programs whose cotangents are not 0 where the states themselves have chosen."""
+"""Programs whose cotangents are nonzero at places that the states themselves choose."""
 
 
 def value_of(kind: Any, sizes: dict[str, int], rng: np.random.Generator) -> Any:
@@ -91,7 +91,7 @@ def arguments(f: tl.Function, seed: int = 0, **sizes: int) -> list[Any]:
 
 
 def assert_close(a: Any, b: Any) -> None:
-    """Both have the same numbers."""
+    """Assert that both have the same numbers, up to rounding."""
     first, second = (list(map(np.asarray, jax.tree.leaves(x))) for x in (a, b))
     assert [x.shape for x in first] == [x.shape for x in second]
     for x, y in zip(first, second, strict=True):
@@ -99,7 +99,7 @@ def assert_close(a: Any, b: Any) -> None:
 
 
 def count(values: Any) -> int:
-    """How many numbers there are."""
+    """The number of numbers in `values`."""
     return sum(np.size(x) for x in jax.tree.leaves(values))
 
 
@@ -219,7 +219,7 @@ def test_the_cotangent_of_a_matrix_is_one_sum_outside_of_the_loop() -> None:
 
 
 def test_only_what_reaches_the_result_has_a_cotangent() -> None:
-    """With full cotangents of the state it would cost T * n."""
+    """With full cotangents of the state, the adjoint would cost T * n."""
     a = tl.adjoint(tl.parse(PROGRAMS["broadcast of one element"]))
     assert tl.cost(a, T=1000, n=100) < 5 * 1000 + 2 * 100
 
@@ -233,7 +233,7 @@ def test_the_derivation_does_not_depend_on_the_length_and_names_the_rule() -> No
 
 @pytest.mark.slow
 def test_what_the_steps_have_chosen_is_read_by_windows_where_numbers_are_kept_by_it() -> None:
-    """So that the gradient grows as the program does, which has n steps for n numbers."""
+    """Then the gradient grows like the program, which has n steps for n numbers."""
     step = "(tanh(x[i] * b), sin(c * x[i]))"
     loop = f"let h = fold t:n with a = y[i], b = x[i] until a * a < 0.05. {step} in fst(h) * snd(h)"
     f = tl.parse(f"f(x: [n]R, y: [n]R, c: R) = sum i:n. {loop}")
@@ -303,7 +303,7 @@ def test_a_recurrence_under_jax_is_transformed_as_lax_scan_is(how: str) -> None:
 
 def test_compiled_code_is_one_scan_forwards_and_one_backwards() -> None:
     source = tl.lower(tl.grad(tl.parse(PROGRAMS["rnn"]))).source
-    assert source.count("_recur(") == source.count("_sweep(") == 2  # definitions and calls
+    assert source.count("_recur(") == source.count("_sweep(") == 2  # a definition and a call each
     assert "bar_1.T @ s" in source
 
 
@@ -421,7 +421,8 @@ def test_an_until_that_says_nothing_of_the_states_is_refused(text: str) -> None:
 
 
 def agrees_with_its_unrolled_program(p: Recurrent, store: str | None) -> bool:
-    """Whether `p` is not beyond the limits; else it is refused. What is compiled has this `store`, if any."""
+    """Whether `p` is within the limits; otherwise assert that it is refused. Compiled code uses this `store`, if
+    any."""
     try:
         f, g = parsed(p)
     except tl.OutOfBounds:

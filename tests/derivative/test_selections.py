@@ -300,7 +300,7 @@ def test_nothing_asks_of_a_choice_for_what_it_was_chosen_under() -> None:
     g = tl.grad(tl.parse(SEGMENTS), wrt="x")
     text = str(g)
     assert "y[k[" not in text, text
-    assert "k[y[i]]" in text  # where a segment's greatest element is, its cotangent goes
+    assert "k[y[i]]" in text  # a segment's cotangent goes to where its maximum is
 
 
 def test_what_was_chosen_is_known_only_where_there_is_a_choice() -> None:

@@ -1,4 +1,5 @@
-"""Where cotangents of a recurrence's states are not 0: only there are they computed, whatever the number of steps."""
+"""Supports of the cotangents of a recurrence's states: cotangents are computed only there, whatever the number of
+steps."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_only_what_reaches_the_result_is_computed_whatever_the_number_of_steps(n
 
 
 def shapes(f: tl.Function) -> list[tuple[object, ...]]:
-    """The shapes of all that `f` takes and gives."""
+    """The shapes of all arguments and results of `f`."""
     from tensorlang.language.arguments import leaf_shapes
 
     return [shape for kind in (*(p.type for p in f.variables), f.type) for shape in leaf_shapes(kind)]

@@ -1,4 +1,4 @@
-"""Programs whose state changes over the time, against `jax.grad` through `lax.scan`."""
+"""Programs whose state changes over time, against `jax.grad` through `lax.scan`."""
 
 from __future__ import annotations
 

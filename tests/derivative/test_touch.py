@@ -1,4 +1,4 @@
-"""(R): the points that an adjoint executes, against those of its program, both simplified."""
+"""(R): the points that an adjoint executes, compared with those of its program, both simplified."""
 
 from __future__ import annotations
 

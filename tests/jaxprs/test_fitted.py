@@ -1,4 +1,4 @@
-"""Sizes with names where JAX traces at numbers only: programs at several sizes are fitted, and nothing else is."""
+"""Named sizes where JAX traces only at numbers: programs at several sizes are fitted, and nothing else is."""
 
 from __future__ import annotations
 

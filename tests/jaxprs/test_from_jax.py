@@ -28,7 +28,7 @@ def normal(*shape: int) -> Any:
     return jnp.asarray(RNG.normal(size=shape), jnp.float32)
 
 
-# -- what an import holds
+# -- the contents of an import
 
 
 def scaled(x: Any, A: Any) -> Any:
@@ -185,15 +185,15 @@ DEARER = {
 REFUSED = {
     "long causal convolution": "complex",  # a Fourier transform
     "Toeplitz plus rank one plus band": "complex",
-    "softmax in groups by two arrays": "extrema at places",  # of numbers that are made by sorting
+    "softmax in groups by two arrays": "extrema at places",  # some numbers are made by sorting
 }
-"""Programs that JAX users write with what no tensor program has, and what is said of it."""
+"""Programs that JAX users write with constructs that tensor programs lack, and the message about them."""
 
 QUICK = {"30 reads", "tr(MAN)", "diag(AB)", "2-D convolution, stride 2", "triangle times matrix", "layer norm"}
 
 
 def named(case: Case) -> Any:
-    """The program with parameters called as those of the program by hand."""
+    """The program with the parameter names of the program by hand."""
     names = [p.name for p in case.function.params]
     listed = ", ".join(f"a_{name}" for name in names)
     return eval(f"lambda {listed}: program(jnp, {listed})", {"program": case.program, "jnp": jnp}), names
@@ -286,10 +286,10 @@ def is_imported_again(seed: int) -> None:
         assert spent(found.function, full, {}) <= 2 * operations  # a function such as erf counts 2
         imported, own = adjoint_of(found.function), adjoint_of(f)
         data = {p.name: x for p, x in zip(f.params, given, strict=True)}
-        # a few operations of tiny programs come in another order, and are found to be the same or not
+        # a few operations of tiny programs come in another order, so that equal ones may or may not be found
         assert spent(imported, full, {}) <= spent(own, data, sizes) * 5 // 4
     except tl.ArgumentError:
-        return  # a cost that only data of floats decide
+        return  # a cost that depends on float data
 
 
 def adjoint_of(f: Function) -> Function:
@@ -298,7 +298,7 @@ def adjoint_of(f: Function) -> Function:
 
 
 def single(x: Any) -> Any:
-    """An array as JAX has it by default."""
+    """An array in JAX's default precision."""
     x = jnp.asarray(np.asarray(x))
     return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
 

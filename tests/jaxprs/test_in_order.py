@@ -1,4 +1,4 @@
-"""JAX functions that sum over what comes before a row: their derived gradients take work in proportion to the rows."""
+"""JAX functions that sum over earlier rows: their derived gradients take work in proportion to the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of JAX's libraries is imported: functions as users call them, with the value and gradient of JAX."""
+"""Coverage of JAX's libraries: imported functions, as users call them, with the value and gradient of JAX."""
 
 from __future__ import annotations
 
@@ -76,14 +76,15 @@ IMPORTED = """
     optax.kl_divergence(x, onehot); optax.smooth_labels(onehot, 0.1) * x; optax.safe_norm(x, 1e-6)
     optax.sigmoid_focal_loss(x, onehot); optax.ntxent(x, labels)
 """
-"""Expressions of x, a matrix, and y, a vector of numbers between 0 and 1; all of each is a program, or stays JAX."""
+"""Expressions of x, a matrix, and y, a vector of numbers between 0 and 1. Each is a program as a whole, or stays
+JAX."""
 
 
 REFUSED = {
     "jnp.select([x > 1, x > 0], [x, 2 * x], -x)": "a choice among several by a number",
     "optax.ntxent(x, labels)": "a sum of numbers that are -inf under a mask",
 }
-"""What `tl.from_jax` refuses of these, and why."""
+"""The expressions among these that `tl.from_jax` refuses, and why."""
 
 
 def expressions() -> list[str]:

@@ -201,7 +201,7 @@ def test_bodies_of_while_loops_are_derived_for_forward_mode() -> None:
 def test_bodies_that_are_not_differentiated_stay_as_they_are() -> None:
     def f(x: Any, a: Any) -> Any:
         def step(c: Any, _: Any) -> Any:
-            return (jnp.tanh(jnp.sum(jnp.diag(c[0]) @ a, 1)), 1 - c[1]), None  # which is no counter: the loop stays
+            return (jnp.tanh(jnp.sum(jnp.diag(c[0]) @ a, 1)), 1 - c[1]), None  # not a counter: the loop stays
 
         return jnp.sum(x * jax.lax.scan(step, (a[0], 0), length=200)[0][0])
 
@@ -395,7 +395,8 @@ def test_with_sizes_that_have_names_an_explanation_says_what_grows() -> None:
 
 
 def multiplied_at(places: Any, grown: Any) -> Any:
-    """A function of x and y that multiplies at `places` by y. JAX derives it by x, but by y only of distinct places."""
+    """A function of x and y that multiplies by y at `places`. JAX derives it by x, and by y only where the places are
+    distinct."""
 
     def f(x: Any, y: Any) -> Any:
         return grown(x).at[places].multiply(y)

@@ -1,4 +1,4 @@
-"""The linter: which gradients of JAX functions do more work than they need, and none that does not."""
+"""The linter finds the gradients of JAX functions that do more work than they need, and no others."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "from ..losses import scaled\n\n# lint: x: n\ndef twice(x):\n    return x * 2\n"
     )
     (folder / "losses.py").write_text(MODEL)
-    (folder / "unmarked.py").write_text("1 / 0\n")  # has no shapes, so it is not imported
+    (folder / "unmarked.py").write_text("1 / 0\n")  # this module has no shapes, so it is not imported
     for name in [name for name in sys.modules if name.split(".")[0] == "linted_models"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -82,7 +82,8 @@ def same(got: Any, want: Any) -> None:
 
 
 def in_place(check: bool, cheaper: bool) -> None:
-    """Bodies of `shard_map` have derived parts, with JAX's gradients; with `cheaper`, counted in all of the cases."""
+    """Assert that bodies of `shard_map` have derived parts, with JAX's gradients; with `cheaper`, also count the work
+    of all cases."""
     for name, parts, f, arguments in cases(check):
         told = tl.jax.explain(f, *arguments)
         assert len(told.programs) == parts and "in the body of shard_map" in str(told), name
@@ -96,7 +97,7 @@ def in_place(check: bool, cheaper: bool) -> None:
 
 
 def around(check: bool) -> None:
-    """The gradient may be taken on each device, and be transformed in turn."""
+    """Assert that the gradient may be taken on each device, and be transformed in turn."""
 
     def wave(x: Any, a: Any) -> Any:
         return jnp.sin(scaled(x, a) / 1000)
@@ -113,7 +114,7 @@ def around(check: bool) -> None:
 
 
 def devices_are_told_apart() -> None:
-    """Two meshes whose texts are the same are two meshes."""
+    """Assert that two meshes with the same text are different meshes."""
     for devices in (jax.devices()[:4], jax.devices()[4:]):
         mesh = jax.sharding.Mesh(np.array(devices), ("d",))
         f = jax.shard_map(
@@ -124,7 +125,7 @@ def devices_are_told_apart() -> None:
 
 
 def linted() -> None:
-    """The linter looks into bodies, too."""
+    """Assert that the linter looks into bodies, too."""
     f = on_mesh(lambda w, a: total(jnp.cumsum(w)[0] + scaled(w, a)), P(), P("d"), check=True)
     (found,) = (report := lint(f, "n", "8*n n")).findings
     assert found.code == "TL001" and found.line is not None and "diag" in found.line.code

@@ -32,7 +32,7 @@ def numbers(*dims: int) -> Any:
 
 
 def same_gradient(found: Any, fun: Any, *given: Any) -> None:
-    """The value and the gradient of an import are those of JAX, where these are the arguments."""
+    """Assert that the value and the gradient of an import are those of JAX at these arguments."""
     near(found(*given), fun(*given))
     got = tl.grad(found.function)(**found.arguments(*given))
     want = jax.grad(fun, tuple(k for k, x in enumerate(given) if jnp.issubdtype(x.dtype, jnp.floating)))(*given)
@@ -98,7 +98,7 @@ def named(f: tl.Function) -> list[str]:
 
 
 def both_ways(W: Any, u: Any, h: Any) -> Any:
-    """What steps give before and after them, and what is no state; forwards and backwards."""
+    """Outputs of the state before and after each step, and of a value that is not a state; forwards and backwards."""
     first, (a, b) = lax.scan(lambda s, x: (jnp.tanh(W @ s + x), (s, jnp.sum(s) * x)), h, u)
     second, (c, d) = lax.scan(lambda s, x: (jnp.sin(W @ s + x), (s, jnp.sum(s) * x)), h, u, reverse=True)
     return jnp.sum(a * c) + jnp.sum(b[0] * d[-1]) + jnp.sum(first * second) + jnp.sum(d[0] * c[0])
@@ -115,7 +115,7 @@ def counted(x: Any, a: Any) -> Any:
 
 
 def in_place(x: Any) -> Any:
-    """An array of which each step writes an element that the next one reads."""
+    """An array in which each step writes an element that the next one reads."""
     y = lax.fori_loop(1, 20, lambda i, y: y.at[i].set(jnp.sin(y[i - 1]) + x[i]), x)
     return jnp.sum(y * y)
 
@@ -165,12 +165,12 @@ def test_what_loops_carry_and_give(fun: Any, dims: Any) -> None:
 
 
 def tokens(E: Any, W: Any, words: Any) -> Any:
-    """Steps that read rows of a table which data name, from the end if they are negative."""
+    """Steps that read the rows of a table that data name, from the end if negative."""
     return jnp.sum(lax.scan(lambda h, k: (jnp.tanh(W @ h + E[k]), None), E[0], words)[0])
 
 
 def ragged(x: Any, W: Any, lengths: Any) -> Any:
-    """Sequences of several lengths, whose states stay as they are after the last step."""
+    """Sequences of different lengths, whose states stay unchanged after their last step."""
 
     def step(h: Any, now: Any) -> Any:
         t, row = now
@@ -180,7 +180,7 @@ def ragged(x: Any, W: Any, lengths: Any) -> Any:
 
 
 def places(x: Any, p: Any) -> Any:
-    """Places of data in loops in loops, that a counter and the data decide."""
+    """Reads in nested loops at places determined by a counter and by data."""
 
     def row(s: Any, i: Any) -> Any:
         return lax.fori_loop(0, p.shape[1], lambda j, s: jnp.sin(s) * x[(p[i, j] + j) % len(x)], s), None
@@ -212,7 +212,8 @@ def test_integers_and_conditions_that_no_state_decides_are_data(fun: Any, dims: 
 
 
 def are_taken_out_of_steps(seed: int) -> None:
-    """What is taken out of steps changes no value, and what is then imported has the right gradient."""
+    """Assert that moving computations out of steps changes no value, and that the resulting import has the right
+    gradient."""
     loop = random_loop(random.Random(seed))
     want, slope = loop.function(*loop.arguments), jax.grad(loop.function)(*loop.arguments)
     flat = fissioned(flatten(jax.make_jaxpr(loop.function)(*loop.arguments), lambda _: False))
@@ -262,7 +263,7 @@ def test_sizes_of_loops_have_names() -> None:
 
 
 def outputs(a: Any, B: Any, C: Any, x: Any) -> Any:
-    """What is measured of states, and of those before; a part of it is no product."""
+    """Outputs from states, and from the states before; a part of an output is not a product."""
 
     def step(h: Any, now: Any) -> Any:
         new = a * h + B @ now
@@ -329,7 +330,7 @@ def test_long_loops_in_loops_stay_short_programs() -> None:
 
 
 def is_imported_again(seed: int) -> None:
-    """The code of a random recurrence, imported: its values and gradients, at about its cost."""
+    """Assert that the code of a random recurrence, imported, has its values and gradients, at about its cost."""
     rng = random.Random(seed)
     program = recurrent(rng, steps=rng.choice((5, 6, 7)))
     f = tl.parse(program.text)
@@ -361,8 +362,8 @@ def is_imported_again(seed: int) -> None:
         mine = spent(derived, full, {})
         theirs = spent(own, data, {"T": program.steps, "n": len(program.arguments["b"]) - 1})
     except tl.ArgumentError:
-        return  # what data of floats decide
-    assert mine <= theirs * 5 // 4 + 2 * program.steps  # a function of what stays may be computed at each step
+        return  # decided by float data
+    assert mine <= theirs * 5 // 4 + 2 * program.steps  # a function of constants may be computed at each step
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -101,7 +101,7 @@ def test_random_masks_have_the_gradients_of_jax(seed: int) -> None:
 
 
 FOR_EACH_PAIR = {5, 9, 17, 18, 34, 50}
-"""Seeds of functions of few pairs whose gradients look at all."""
+"""Seeds of functions of few pairs whose gradients look at all pairs."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Functions of published packages: the gradients of JAX, imported as far as there are programs, at every size."""
+"""Functions of published packages: JAX's gradients at every size, with the functions imported where they can be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SLOW = ALL[::5]
 
 def made(f: PackageFunction, n: int) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of packages that are older than this JAX
+        warnings.simplefilter("ignore")  # warnings of packages that are older than this JAX
         try:
             return f.make(n)
         except Missing as why:

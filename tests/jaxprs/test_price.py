@@ -1,4 +1,4 @@
-"""Regions are left to JAX early where that is known, and priced by what their code does."""
+"""Regions are left to JAX early where that is known to be better, and priced by the operations of their code."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_parts_that_save_little_of_the_whole_are_left_to_jax() -> None:
 
     def whole(x: Any, y: Any) -> Any:
         def step(s: Any, _: Any) -> Any:
-            return (jnp.sin(s[0]), 1 - s[1]), None  # which is no counter: the loop stays
+            return (jnp.sin(s[0]), 1 - s[1]), None  # not a counter: the loop stays
 
         return part(x, y) + jax.lax.scan(step, (x, 0), length=100_000)[0][0][0]
 
@@ -85,7 +85,8 @@ def test_parts_that_save_little_of_the_whole_are_left_to_jax() -> None:
 
 
 def test_triangles_are_derived_where_the_code_saves_what_the_program_does() -> None:
-    """At small sizes the code computes all under the masks, as JAX does; at large ones blocks of the triangle."""
+    """At small sizes the code computes everything under the masks, as JAX does; at large ones blocks of the
+    triangle."""
     small, large = (planned(triangles, normal(n, n), normal(n), normal(n)) for n in (128, 2048))
     assert not small.kept
     assert large.kept
@@ -141,7 +142,7 @@ def test_of_products_of_products_the_last_sums_over_one_of_their_indices() -> No
 
 
 def layers(rng: random.Random) -> tuple[Any, list[Any]]:
-    """Products, functions of numbers and reductions of given matrices at random, and their arguments."""
+    """Random products, functions of numbers and reductions of given matrices, and their arguments."""
     functions = [
         jnp.sin,
         jnp.tanh,

@@ -1,4 +1,4 @@
-"""JAX functions that compare each element of an array with each of another one: by ranks, without all pairs."""
+"""JAX functions that compare each element of an array with each element of another: by ranks, without all pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Programs from reports of slow gradients: found where there is something to gain, mended, and fine otherwise."""
+"""Programs from reports of slow gradients: found and made faster where there is something to gain, left alone
+otherwise."""
 
 from __future__ import annotations
 

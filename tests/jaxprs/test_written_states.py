@@ -1,4 +1,4 @@
-"""Loops of JAX whose steps change a few places of what they carry: XLA copies it at each step of JAX's gradient."""
+"""Loops of JAX whose steps change a few places of a carried array, which XLA copies at each step of JAX's gradient."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def numbers(*shape: int) -> Any:
 
 
 def places(n: int) -> Any:
-    """Some of them outside of an array of n elements, at either end."""
+    """Places, some of them outside of an array of n elements, at either end."""
     return jnp.asarray(RNG.integers(-n - 2, n + 3, (STEPS, 2)), jnp.int32)
 
 

@@ -1,4 +1,5 @@
-"""Conditions on values in kernels: masks of tiles. What is not chosen has no influence, and takes no products."""
+"""Conditions on values in kernels: masks of tiles. Values that are not chosen have no influence, and take no
+products."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def kernels(f: tl.Function, target: str, **blocks: int) -> Kernels:
 
 
 def given(f: tl.Function, sizes: dict[str, int], planted: bool, infinite: bool = True) -> list[Any]:
-    """Arguments, where `planted` with nan, and inf where `infinite`, among the elements."""
+    """Arguments; if `planted`, with nan among the elements, and if `infinite`, also inf."""
     rng = np.random.default_rng(0)
     known = {s: sizes[str(s)] for s in f.sizes}
     found: list[Any] = []

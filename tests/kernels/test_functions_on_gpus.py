@@ -32,20 +32,20 @@ EXACT: dict[str, Callable[..., Any]] = {
     "softplus": lambda x: np.logaddexp(0, x),
 }
 ROUNDINGS = 8
-"""How far a formula may be from the exact value, in units of half of the last place."""
+"""The most error of a formula, in units of half of the last place."""
 
 
 def points(name: str) -> np.ndarray[Any, Any]:
     """Numbers of single precision: near 0, over the range, and in both tails."""
     sizes = np.concatenate([10.0 ** np.linspace(-37, 38, 3001), np.linspace(1e-3, 90, 20001), [88.9, 89.3, 16, 1, 4]])
     found = np.concatenate([sizes, -sizes]).astype(np.float32)
-    if name == "tan":  # beyond, what is the argument's rounding away is another number
+    if name == "tan":  # beyond, the rounding of the argument leads to another number
         found = found[abs(found) < 100]
     return found[found > -1] if name == "log1p" else found
 
 
 def roundings(found: Any, exact: Any, scale: Any = None) -> float:
-    """The largest error in half places of single precision, where the exact value is a normal number there."""
+    """The largest error in half places of single precision, where the exact value is a normal number."""
     limits = np.finfo(np.float32)
     normal = (abs(exact) > limits.tiny) & (abs(exact) < limits.max)
     error = abs(np.asarray(found, float)[normal] - exact[normal]) / abs(exact if scale is None else scale)[normal]

@@ -1,4 +1,4 @@
-"""Kernels as values: how they are printed, what is well formed, and what explanations say of them."""
+"""Kernels as values: their printed form, their well-formedness, and explanations of them."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def test_a_program_left_alone_may_have_many_results(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_sums_over_different_tiles_are_no_one_kernel(target: str) -> None:
-    """A kernel goes over the tiles of all its reduced axes, so each of its sums would be taken once for each of the
-    other's."""
+    """A kernel goes over the tiles of all its reduced axes, so each sum would be taken once for each tile of the other
+    sum's axis."""
     f = tl.parse(
         "f(A: [n][n]R, B: [n][m]R) = gen i:n, k:n. (sum j:n. A[i, j] * A[j, k]) + (sum j:m. B[i, j] * B[k, j])"
     )

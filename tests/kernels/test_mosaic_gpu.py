@@ -54,7 +54,7 @@ def _named(name: str) -> Case:
 
 
 def _alone(source: str) -> dict[str, Any]:
-    """What the source defines, with nothing of ours around it."""
+    """The definitions of the source, run without our package."""
     namespace: dict[str, Any] = {}
     exec(compile(source, "<generated>", "exec"), namespace)
     return namespace
@@ -68,7 +68,7 @@ def _source(f: tl.Function, card: str, blocks: dict[str, int] | None = None) -> 
 
 @pytest.fixture
 def simulated() -> Iterator[Any]:
-    """Run a lowered program on a simulated GPU; that no two accesses raced is asserted at the end of each run."""
+    """Run a lowered program on a simulated GPU, and assert at the end of each run that no two accesses raced."""
     from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as interpreter
     from jax.experimental.pallas import mosaic_gpu
 
@@ -149,7 +149,7 @@ def test_sizes_may_be_one_a_tile_or_one_more(n: int, simulated: Any) -> None:
 
 
 def test_single_precision_is_kept_through_products_in_bfloat16(simulated: Any) -> None:
-    """Also where terms of a sum cancel to a thousandth of them."""
+    """Also where the terms of a sum cancel to a thousandth of their size."""
     rng = np.random.default_rng(0)
     a = rng.normal(size=(20, 40)).astype(np.float32) * 1e3
     a[:, 20:] = -a[:, :20]
@@ -205,7 +205,7 @@ def test_both_factors_of_a_product_may_be_computed_or_chosen_from(summed: str, c
     given = [draw.normal(size=size).astype(np.float32) for size in ((66, 70), (5, 70), (70,))]
     given += [draw.random((66, 70)) < 0.5, draw.normal(size=(66, 5)).astype(np.float32)]
     wide = [x.astype(float) if x.dtype == np.float32 else x for x in given]
-    with np.errstate(invalid="ignore"):  # what is hidden
+    with np.errstate(invalid="ignore"):  # hidden elements
         value, exact = tl.evaluate(f, *wide), tl.evaluate(tl.adjoint(f), *wide, np.ones((66, 5)))
     cotangent = np.ones((66, 5), np.float32)
     for g, arguments, wanted in ((f, given, value), (tl.adjoint(f), [*given, cotangent], exact)):
@@ -275,7 +275,7 @@ ROWS = [case for case in KERNELS if case.name in ("logsumexp", "softmax cross-en
 @pytest.mark.parametrize("of", ["program", "adjoint"])
 @pytest.mark.parametrize("case", ROWS, ids=lambda case: case.name)
 def test_rows_too_long_to_be_held_are_taken_in_passes(case: Case, of: str, simulated: Any) -> None:
-    """Which it is, is decided when the shapes are known."""
+    """Whether passes are needed is decided when the shapes are known."""
     subject = Subject(case, of)
     lowered = tl.lower(subject.function, target="pallas-gpu")
     kernels = [step for step in lowered.program.steps if isinstance(step, Kernel)]
@@ -289,7 +289,7 @@ def test_rows_too_long_to_be_held_are_taken_in_passes(case: Case, of: str, simul
 
 
 def _of_rows(rng: random.Random, depth: int = 0) -> str:
-    """A sum or an extremum along a row, of others perhaps, with conditions of all kinds."""
+    """A sum or an extremum along a row, perhaps of other ones, with conditions of all kinds."""
     q = f"q{depth}"
     row = f"x[i, {q}]"
     bodies = [row, f"exp(0.3 * {row})", f"{row} * y[i, {q}]", f"v[{q}] * {row}", f"tanh(y[i, {q}]) + u[i]"]
@@ -317,7 +317,7 @@ def test_passes_over_rows_that_a_machine_wrote_are_right_and_race_free(seed: int
     cotangent = draw.normal(size=np.shape(tl.evaluate(f, *wide))).astype(np.float32)
     for g, more in ((f, []), (tl.adjoint(f), [cotangent])):
         source = tl.lower(g, target="pallas-gpu").source
-        is_kernel = "[c[" not in body  # else data may choose places, and there is none
+        is_kernel = "[c[" not in body  # otherwise data may choose places, which do not exist
         assert "# In passes" in source or g is not f or not is_kernel
         run = _alone(source.replace("> 256)", "> 0)"))[g.name]  # all rows are too long
         found = jax.tree.leaves(run(*given, *more, interpret=True))
@@ -430,7 +430,7 @@ def test_layouts_that_the_hardware_does_not_take_are_refused_with_the_law(law: s
 @pytest.mark.parametrize("columns", [64, 128])
 @pytest.mark.parametrize("swizzles", [(128, 128), (128, 64), (64, 64), (32, 32), (128, 32)])
 def test_the_laws_of_layouts_are_those_of_jax(swizzles: tuple[int, int], columns: int, card: str) -> None:
-    """What they forbid it cannot lower, and what they allow it can."""
+    """JAX can lower exactly the layouts that the laws allow."""
     f = tl.parse(PRODUCT)
     made = Units.WGMMA if card == "NVIDIA H100" else Units.TCGEN05
     shapes, laid = ((64, 64), (64, columns)), []
@@ -464,7 +464,7 @@ def test_triton_is_not_used_where_mosaic_gpu_has_all() -> None:
 
 
 def _made(rng: random.Random) -> str:
-    """A program with a sum, or an extremum, that a kernel can be: operands read in any order, or computed; conditions,
+    """A program with a sum, or an extremum, that can be a kernel: operands read in any order, or computed; conditions,
     relations and index arrays; and an epilogue."""
     left = rng.choice(["A[i, j]", "A[i, j]", "At[j, i]", "A[i, j] * u[i]", "A[i, j] * v[j]", "tanh(A[i, j]) + u[i]"])
     right = rng.choice(["B[j, k]", "B[j, k]", "Bt[k, j]", "B[j, k] * w[k]", "B[j, k] * v[j]", "exp(0.1 * Bt[k, j])"])

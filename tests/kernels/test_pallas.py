@@ -1,4 +1,4 @@
-"""Kernels: the numbers they give, the tiles they visit, and code that stands alone; without an accelerator."""
+"""Kernels: their results, the tiles that they visit, and self-contained code; without an accelerator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "softmax cross-entropy": ({"n": 45, "m": 37}, {"n": 8}),
     "layer norm": ({"n": 45, "m": 37}, {"n": 16}),
 }
-"""Sizes at which there are several tiles, and the lengths of these; other programs are run at their odd sizes."""
+"""Sizes at which there are several tiles, and the lengths of the tiles; other programs run at their odd sizes."""
 
 DERIVED: dict[str, Callable[[Case], tl.Function]] = {
     "program": lambda case: case.function,
@@ -52,7 +52,7 @@ def lowered(f: tl.Function, blocks: dict[str, int] | None = None) -> Kernels:
 
 
 def alone(kernels: Kernels) -> dict[str, Any]:
-    """What the source defines, without anything else."""
+    """The definitions of the source, run on their own."""
     namespace: dict[str, Any] = {}
     exec(kernels.source, namespace)
     return namespace
@@ -113,7 +113,7 @@ def test_softmax_is_taken_up_in_one_pass() -> None:
 
 
 def tables(kernels: Kernels, shapes: list[Any]) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """For each kernel the tiles that it visits because there is something in them, and the table of its steps."""
+    """For each kernel, the tiles that it visits because they are not empty, and the table of its steps."""
     namespace = alone(kernels)
     listed = namespace["_steps"]
     found = []

@@ -54,7 +54,7 @@ def _lowered(f: tl.Function, **blocks: int) -> Any:
 
 
 def _module(source: str) -> dict[str, Any]:
-    """What the source defines, with nothing of ours around it."""
+    """The definitions of the source, run without our package."""
     namespace: dict[str, Any] = {}
     exec(compile(source, "<generated>", "exec"), namespace)
     return namespace
@@ -91,7 +91,7 @@ def _named(name: str) -> Case:
 
 
 def _tables(f: tl.Function, shapes: list[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
-    """The tables of visited tiles that the kernels of `f` are given, which are not run."""
+    """The tables of visited tiles that are passed to the kernels of `f`, which are not run."""
     namespace = _module(tl.lower(f, target="pallas-triton").source)
     tables: list[np.ndarray[Any, Any]] = []
 
@@ -200,7 +200,7 @@ def test_sums_are_kept_where_a_maximum_does_not_grow_even_from_nothing() -> None
 
 
 def _as_on_a_gpu() -> None:
-    """Run kernels as far as a machine without a GPU goes: until they are compiled."""
+    """Run kernels as far as a machine without a GPU allows: until they are compiled."""
     f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
     x = jax.ShapeDtypeStruct((32, 32), jnp.float32)
     assert "triton" in lowered_for_gpu(tl.lower(f, target="pallas-triton"), [x, x]).as_text()
@@ -219,7 +219,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="Triton is not deprecated in this version of JAX")
 def test_where_warnings_are_errors_ours_of_triton_comes_first_and_says_what_lets_it_and_jaxs_pass() -> None:
     warnings.simplefilter("error")
-    for _ in range(2):  # it comes until it is heeded
+    for _ in range(2):  # the warning is repeated until it is heeded
         with pytest.raises(DeprecationWarning, match=f"{TRITON_WARNING} by JAX {jax.__version__}") as said:
             _as_on_a_gpu()
     advice = re.search(r"warnings\.filterwarnings\(.*\)", str(said.value))

@@ -1,4 +1,4 @@
-"""Kernels compiled by the real compiler for TPUs, on a machine without one; the memory that they use."""
+"""Kernels compiled by the real compiler for TPUs, on a machine without a TPU; the memory that they use."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 SCOPED = re.compile(r'"used_scoped_memory_configs":\[\{"memory_space":"1","offset":"\d+","size":"(\d+)"\}\]')
-"""What the compiler says that a kernel takes of VMEM, in bytes."""
+"""The bytes of VMEM that a kernel takes, as reported by the compiler."""
 VMEM = 2**24
-"""Bytes of it that a kernel may take on the chip that allows least, unless it asks for more; ours don't."""
+"""The bytes of VMEM that a kernel may take on the chip that allows least, unless it asks for more; ours don't."""
 
 CHIPS = {"v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2"}
 
 
 @pytest.fixture(autouse=True)
 def several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No device is opened, so the compiler may be loaded by several processes."""
+    """Let several processes load the compiler, since no device is opened."""
     monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
 
@@ -57,7 +57,7 @@ def compiled(name: str, what: str, chip: str, kind: Any) -> Any:
 
 
 def check(name: str, what: str, chip: str, kind: Any) -> None:
-    """It compiles to kernels, and each takes no more of VMEM than there is."""
+    """Assert that the program compiles to kernels, and that none takes more VMEM than there is."""
     text = compiled(name, what, chip, kind).as_text()
     kernels = [line for line in text.splitlines() if 'custom_call_target="tpu_custom_call"' in line]
     taken = [int(size) for line in kernels for size in SCOPED.findall(line)]

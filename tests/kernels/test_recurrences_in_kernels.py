@@ -1,4 +1,5 @@
-"""Recurrences as kernels over the time: numbers, what goes into fast memory, and code for accelerators without one."""
+"""Recurrences as kernels over time: results, the contents of fast memory, and code for accelerators without having
+one."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ CELLS = {
       (sum t:T. fst(z[t])) * (sum t:T, i:n + 1. snd(z[t])[i]^2)""",
     "a number": "f(a: [T]R, s0: R) = fold t:T with s = s0. sin(a[t] * s) + s",
 }
-"""What both targets have as kernels, with their adjoints."""
+"""Programs that both targets have as kernels, with their adjoints."""
 
 STENCILS = {
     "wave": """f(u0: [n]R, v0: [n]R, c: [n]R, z: [T]R) =
@@ -77,7 +78,7 @@ STENCILS = {
         + [i + 1 < n] * u[i + 1, j] + [1 <= j] * u[i, j - 1] + [j + 1 < m] * u[i, j + 1] - 4 * u[i, j]) in
       sum i:n, j:m. u[i, j]^2""",
 }
-"""What TPUs have as kernels, and registers of GPUs can't be shifted for."""
+"""Programs that only TPUs have as kernels, since they need shifts that registers of GPUs lack."""
 
 SIZES = [
     {"T": 0, "n": 3, "m": 2, "p": 3},
@@ -98,7 +99,7 @@ def over_time(lowered: Kernels) -> list[Recurrence]:
 
 
 def left(lowered: Kernels) -> list[str]:
-    """The reasons why recurrences are no kernels."""
+    """The reasons why recurrences are not kernels."""
     steps = lowered.program.steps
     return [step.reason for step in steps if isinstance(step, Plain) and step.by != "jax.numpy"]
 
@@ -119,7 +120,7 @@ def exact(f: tl.Function, values: list[Any]) -> Any:
 
 
 def function(lowered: Kernels) -> Any:
-    """What the source defines, without anything else."""
+    """The function that the source defines, run on its own."""
     namespace: dict[str, Any] = {}
     exec(lowered.source, namespace)
     return namespace[lowered.function.name]
@@ -271,7 +272,7 @@ def test_tiles_of_examples_end_where_the_examples_end(target: str) -> None:
 
 @pytest.mark.slow
 def test_several_blocks_of_steps_in_a_simulated_tpu_do_not_race(capfd: pytest.CaptureFixture[str]) -> None:
-    """Memory that nothing was written to holds nan there."""
+    """Unwritten memory holds nan there."""
     for text in (CELLS["RNN of examples"], STENCILS["wave"]):
         g = tl.value_and_grad(tl.parse(text))
         values = given(g, {"T": 67, "n": 5, "m": 3, "p": 9})
@@ -287,7 +288,7 @@ def test_matrices_are_fetched_once_and_sequences_in_blocks_of_steps() -> None:
     assert "pl.BlockSpec((steps, 1, m), lambda time: (time, 0, 0))" in source
     assert "pl.BlockSpec((steps, 1, n), lambda time: (blocks - 1 - time, 0, 0))" in source
     assert source.count("pltpu.VMEM((1, n), jnp.float32)") >= 2
-    assert "bar_1[::-1].T @ h1" in source  # what doesn't go over the time is outside
+    assert "bar_1[::-1].T @ h1" in source  # computations that do not depend on time are outside
 
 
 def test_what_does_not_fit_into_fast_memory_is_left_to_scan_when_sizes_are_known() -> None:

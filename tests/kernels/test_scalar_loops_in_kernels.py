@@ -23,7 +23,7 @@ def newton(a: Any, x: Any) -> Any:
 
 
 def launches(source: str) -> int:
-    """How many kernels there are, by any backend."""
+    """The number of kernels, of any backend."""
     return source.count("pl.pallas_call(") + source.count("mosaic_gpu.kernel(")
 
 
@@ -67,7 +67,7 @@ def test_a_passed_bound_is_nan_in_a_kernel(target: str) -> None:
 
 def decay(x: Any, r: Any) -> Any:
     s = 0.0
-    while x > 1e-3:  # it has no end where r >= 1
+    while x > 1e-3:  # the loop has no end where r >= 1
         s = s + x * x
         x = x * r
     return s
@@ -104,7 +104,7 @@ def test_loops_without_a_bound_run_in_kernels_where_their_values_count(name: str
     for rows, columns in ((9, 33), (1, 1)) if name in ("elements", "products") else ((9, 33),):
         rng = np.random.default_rng(0)
         x, r = (rng.uniform(low, high, (rows, columns)) for low, high in ((1, 5), (0.1, 0.9)))
-        r.flat[1::3] = 1.5  # no loop ends there, nor in lanes beyond the arrays that hold what is left of others
+        r.flat[1::3] = 1.5  # no loop ends there, nor in lanes beyond the arrays, which hold leftovers
         shapes = {"elements": (rows, columns), "rows": rows, "products": (rows, rows), "two branches": (rows, columns)}
         given = [x, r, rng.normal(size=(columns, rows))][: len(f.params)]
         for g, arguments in ((f, given), (adjoint, [*given, rng.normal(size=shapes[name])])):

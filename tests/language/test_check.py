@@ -1,4 +1,4 @@
-"""Names that are bound, accesses that stay in their arrays, and witnesses of those that don't."""
+"""Bound names, accesses that stay in their arrays, and witnesses of accesses that don't."""
 
 from __future__ import annotations
 
@@ -181,7 +181,8 @@ def _zeros(kind: Any, values: Any, outer: tuple[int, ...]) -> Any:
 
 
 def fails(f: Function, error: OutOfBounds) -> bool:
-    """Whether `f` does leave an array at the sizes of the error's witness, at which every parameter can be made."""
+    """Whether `f` does leave an array at the sizes of the error's witness; asserts that every parameter can have these
+    sizes."""
     sizes = {s.name: error.witness[s.name] for s in f.sizes}
     assert all(size.value({s: sizes[s.name] for s in f.sizes}) >= 0 for size in declared_sizes(f))
     try:

@@ -1,4 +1,4 @@
-"""Figures 4 and 5: what a program means."""
+"""Figures 4 and 5: the meaning of a program."""
 
 import math
 import random

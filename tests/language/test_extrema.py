@@ -1,4 +1,4 @@
-"""max and min over ranges, argmax and argmin: in text and in Python, and what they mean."""
+"""max and min over ranges, argmax and argmin: in text and in Python, and their meaning."""
 
 # the programs here are written as users write them, lambdas and mistakes included
 
@@ -27,7 +27,7 @@ n, m = tl.sizes("n m")
 
 
 def same(f: Function, text: str) -> None:
-    """Assert that `f` is the program that `text` is."""
+    """Assert that `f` is the program of `text`."""
     expected = parse(text)
     assert str(f) == str(expected)
     assert alike(f, expected)

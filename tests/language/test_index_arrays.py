@@ -1,4 +1,4 @@
-"""Index arrays: in text and in Python, as arguments, and what their elements mean."""
+"""Index arrays: in text and in Python, as arguments, and the meaning of their elements."""
 
 # the programs here are written as users write them, lambdas and mistakes included
 # ruff: noqa: PLW0108
@@ -48,7 +48,7 @@ NLL = "nll(logp: [n][m]R, y: [n]idx(m)) = sum i:n. logp[i, y[i]]"
 
 
 def same(f: Function, text: str) -> None:
-    """Assert that `f` is the program that `text` is."""
+    """Assert that `f` is the program of `text`."""
     expected = parse(text)
     assert str(f) == str(expected)
     assert alike(f, expected)
@@ -381,7 +381,7 @@ def test_the_evaluator_and_an_interpreter_agree_on_random_programs() -> None:
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_code_compares_no_element_where_there_is_none(condition: str, size: int) -> None:
-    """Simplified programs leave out what a comparison implies: that there is the element."""
+    """Simplified programs leave out a condition that a comparison implies: that the element exists."""
     whole = parse(f"f(x: [n + 2]R, k: [n]idx(n), r: rel(n, n)) = gen i:n. sum l:n + 2. [{condition}] * x[l]")
     rng = np.random.default_rng(size)
     given = {"x": rng.normal(size=size + 2), "k": rng.integers(0, min(2, size), size=size)}
@@ -416,7 +416,7 @@ BEYOND = [
 
 @pytest.mark.parametrize("text", BEYOND)
 def test_an_element_is_no_index_of_the_range_of_its_place(text: str) -> None:
-    """An index that is equal to p[j] is one of those below n only where p[j] is, though j is below n."""
+    """An index equal to p[j] is below n only where p[j] is, although j is below n."""
     f = tl.parse(text)
     given = {"x": np.array([1.0, 2.0]), "p": np.array([2, 0])[: 1 if "[1]" in text else 2]}
     value = tl.evaluate(f, **given)

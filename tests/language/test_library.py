@@ -199,7 +199,7 @@ def test_options_are_whole_numbers_that_make_sense() -> None:
 
 
 def test_every_program_of_the_library_is_tested() -> None:
-    of_numbers = {"silu", "gelu", "elu", "leaky_relu", "huber", "clip", "xlogy"}  # in `test_special`
+    of_numbers = {"silu", "gelu", "elu", "leaky_relu", "huber", "clip", "xlogy"}  # tested in `test_special`
     assert set(CASES) | of_numbers == set(library()) == set(dir(tl.lib))
 
 
@@ -267,7 +267,7 @@ def test_a_program_calls_those_before_it() -> None:
     """)
     E, x = np.array([[True, False], [True, True]]), np.array([2.0, 3.0])
     assert tl.evaluate(programs["all"], E, x) == (4 + 4 + 9) * 2.5
-    assert tl.evaluate(programs["again"], x) == 5.0  # one of one's own comes before that of the library
+    assert tl.evaluate(programs["again"], x) == 5.0  # a user's own program takes precedence over that of the library
     with pytest.raises(tl.ScalarFunctionError, match="called later"):
         tl.parse_module("f(x: R) = later(x)  later(x: R) = x")
 

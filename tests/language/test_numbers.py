@@ -1,4 +1,4 @@
-"""Numbers that indices and sizes are: real(a), x[i] * i, 1/n. They cost nothing and have no differential."""
+"""Indices and sizes as numbers: real(a), x[i] * i, 1/n. They cost nothing and have no differential."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_its_text_parses_back(text: str) -> None:
 
 
 def arguments(f: tl.Function, seed: int) -> tuple[dict[str, Any], dict[str, int]]:
-    """Arguments, and the sizes that they don't tell."""
+    """Arguments, and the sizes that they don't determine."""
     rng = random.Random(seed)
     sizes = {name: n + 1 for name, n in random_sizes(f, rng).items()}
     axes = [a for p in f.params if not isinstance(p, Var) for a in p.sizes]
@@ -178,7 +178,7 @@ def test_an_element_that_is_not_there_is_no_number() -> None:
         tl.parse("f(x: [n]R) = sum i:n. x[i] * real(j)")
 
 
-# -- sizes that neither a type nor a range tells
+# -- sizes that neither a type nor a range determines
 
 
 def test_a_size_that_only_predicates_and_numbers_use_is_given_by_name() -> None:

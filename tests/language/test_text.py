@@ -1,4 +1,4 @@
-"""The text syntax: what it means, how programs are printed, and what is said of texts that are no programs."""
+"""The text syntax: its meaning, the printing of programs, and the messages about texts that are not programs."""
 
 from __future__ import annotations
 

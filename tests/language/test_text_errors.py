@@ -1,4 +1,4 @@
-"""What is said of texts that are no programs, and of hostile ones."""
+"""The messages about texts that are not programs, and about hostile ones."""
 
 from __future__ import annotations
 

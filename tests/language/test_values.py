@@ -1,4 +1,4 @@
-"""Interned values, and what programs know of their expressions."""
+"""Interned values, and what programs know about their expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms that are nowhere at the same place: selected, not added up."""
+"""Terms that are never nonzero at the same place: selected, not added up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ APART = {
     "on both sides of a place, and there": "gen i:n. [i < t] * s[i] + [t < i] * x[t, i] + [i = t] * y[t]",
     "at two places and elsewhere": "gen i:n. ([i != t and i != t + 1] * s[i] + [i = t] * x[t, i]) + [i = t + 1] * y[t]",
 }
-"""Of these nothing is added."""
+"""Programs in which nothing is added."""
 TOGETHER = {
     "that meet": "gen i:n. [i <= t] * x[t, i] + [t <= i] * s[i]",
     "of which one is subtracted": "gen i:n. [i <= t] * s[i] - [t < i] * x[t, i]",
 }
-"""Of these there is one operation for each element."""
+"""Programs with one operation for each element."""
 
 
 @pytest.mark.parametrize("name", {**APART, **TOGETHER})

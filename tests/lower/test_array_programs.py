@@ -1,4 +1,4 @@
-"""Array programs: what lowering makes before text. They are run by NumPy here, without a compiler."""
+"""Array programs: the stage of lowering before text. They are run by NumPy here, without a compiler."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def values(f: tl.Function, given: Mapping[str, Any]) -> list[Any]:
 
 
 def agrees(f: tl.Function, given: Mapping[str, Any], strict: bool = False) -> None:
-    """The array program of `f` is well formed, and gives what the evaluator does."""
+    """Assert that the array program of `f` is well formed, and has the evaluator's result."""
     program = array_program(f, strict)
     assert why_not(program.definition, HELPERS) is None, str(program)
     sizes = bind(f, (), dict(given)).sizes
@@ -151,7 +151,7 @@ def test_array_programs_of_nested_extrema_mean_what_these_do(seed: int) -> None:
 
 
 def on_graph(f: tl.Function, sizes: dict[str, int]) -> dict[str, Any]:
-    """Arguments of a program on a graph, with the sizes that no array has."""
+    """Arguments of a program on a graph, with the sizes that no array determines."""
     return {**graphs.arguments(f, sizes), **{s.name: sizes[s.name] for s in array_program(f).told}}
 
 
@@ -160,8 +160,8 @@ def cost(f: tl.Function) -> ArrayCost:
 
 
 def counts_as_it_runs(f: tl.Function, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operations and bytes for all sizes are at given sizes those that running the program takes, blocks being whole
-    and windows being rows."""
+    """Assert that the formulas for operations and bytes agree at given sizes with running the program, where blocks are
+    whole and windows are rows."""
     monkeypatch.setattr(meaning, "ROWS", 10**9)
     monkeypatch.setattr(meaning, "WINDOW", 1)
     rng = random.Random(seed)
@@ -179,7 +179,7 @@ def counts_as_it_runs(f: tl.Function, seed: int, monkeypatch: pytest.MonkeyPatch
 
 
 def undetermined(f: tl.Function) -> list[Size]:
-    """The sizes that no parameter tells."""
+    """The sizes that no parameter determines."""
     told = {s for p in f.params for a in axes(p) for s in a.sizes}
     return [s for s in f.sizes if s not in told]
 
@@ -191,7 +191,7 @@ def axes(p: Any) -> list[Affine]:
 
 
 def random_programs(kind: str, seed: int) -> list[tl.Function]:
-    """A random program of that kind, and its adjoint if it has one that is cheap to derive."""
+    """A random program of this kind, and its adjoint if that is cheap to derive."""
     rng = random.Random(seed)
     if kind == "random":
         return [random_function(rng)]
@@ -218,7 +218,7 @@ FIRST = "which of several points is the first greatest is found by looking at al
 LARGER = {
     ("nest", 58): {1: FIRST},
 }
-"""Random programs that grow faster than the model counts, their adjoints being 1, and why."""
+"""Random programs that grow faster than the model counts, and why; 1 stands for their adjoints."""
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*QUICK, *(pytest.param(*p, marks=pytest.mark.slow) for p in SLOW)])
@@ -232,7 +232,7 @@ def test_no_array_program_of_a_random_program_grows_faster_than_the_model(kind: 
 
 
 UNCOUNTED = {("1000 cosines of elements", 1)}
-"""Programs whose cost in the model has no closed form that is found within the limits, their adjoints being 1."""
+"""Programs for whose cost in the model no closed form is found within the limits; 1 stands for their adjoints."""
 
 FAST = {case.name for case in CASES[::5]}
 

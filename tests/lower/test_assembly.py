@@ -67,7 +67,7 @@ def test_rolled_programs_and_their_adjoints_are_as_the_evaluator_says(name: str)
 
 
 def body(program: str) -> str:
-    """The generated function, without those that it brings along."""
+    """The generated function, without its helpers."""
     source = lower(parse(program)).source
     return source[source.index("def f(") :]
 

@@ -1,4 +1,4 @@
-"""Products with bands that lie by diagonals: sliding windows and their adjoints, as products of blocks."""
+"""Products with bands stored by diagonals: sliding windows and their adjoints, as products of blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.sampling import one_in
 from tests.support.traced import work
 
 PLACES = [(1, 0, 5), (2, 7, -39), (33, 7, 0), (40, 90, -39), (33, 90, 5)]
-"""How many diagonals and rows there are, and where the first row reads first."""
+"""The numbers of diagonals and rows, and the place that the first row reads first."""
 
 
 @pytest.mark.parametrize("place", one_in(3, PLACES), ids=str)
@@ -185,7 +185,7 @@ def test_what_is_zero_in_a_corner_is_read_there_without_a_mask() -> None:
     assert read and not any("where" in line or "block" in line for line in read), lowered.definition
     hidden = tl.parse("f(x: [n][3]R, y: [n][3]R) = gen i:n. sum j:3. [2 <= i + j] * x[i, j] * y[i, j]")
     given = [np.full((4, 3), 2.0), np.arange(12.0).reshape(4, 3)]
-    np.testing.assert_allclose(tl.lower(hidden)(*given), tl.evaluate(hidden, *given))  # x is not zero in its corner
+    np.testing.assert_allclose(tl.lower(hidden)(*given), tl.evaluate(hidden, *given))  # x is nonzero in its corner
 
 
 @pytest.mark.parametrize("n", one_in(2, [0, 1, 2, 3, 7]))
@@ -209,7 +209,7 @@ def test_few_diagonals_that_lie_one_after_the_other_are_read_right(seen: str, n:
 
 
 def a_chain(rng: random.Random) -> str:
-    """A program that computes bands of bands: products, transposed ones, sums, and what is elementwise."""
+    """A program that computes bands of bands: products, transposed products, sums, and elementwise functions."""
 
     def element(k: int, i: str, j: str) -> str:
         return f"b{k}[{i}, {j}]" if rng.random() < 0.7 else f"b{k}[{j}, {i}]"
@@ -274,7 +274,7 @@ def test_a_function_of_both_in_a_window_at_data_is_computed_in_the_window_alone(
 
 
 def a_band_at_data(rng: random.Random) -> str:
-    """A band, or what is made of one, that is read at data rows, columns or both, in a sum."""
+    """A band, or an array made of one, that is read in a sum at rows, columns or both given by data."""
     low, width = rng.randint(-3, 1), rng.randint(1, 4)
     where = f"{low} <= i - j < {low + width}"
     value = rng.choice(["sin(x[i] + y[j])", "x[i] * sin(y[j])", "exp(x[i] - y[j])", "(w[0, i] + x[j])"])

@@ -1,4 +1,4 @@
-"""Sums over triangles, bands and other domains that are no boxes: what is computed, and how much work it is."""
+"""Sums over triangles, bands and other domains that are not boxes: their values and their work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL = {
     "band_cells": 3,
     "running_block": 2,
 }
-"""A cost table by which tiny programs take the ways of large ones."""
+"""A cost table by which tiny programs are lowered like large ones."""
 
 PROGRAMS = {
     "triangle": "f(c: [n][n]R, x: [n]R) = gen i:n. sum j:n. [j < i] * c[i, j] * x[j]",
@@ -216,7 +216,7 @@ def test_the_mask_of_a_triangle_goes_on_the_matrix_whose_whole_rows_are_read() -
 def test_a_matrix_is_not_masked_beside_what_may_be_infinite() -> None:
     f = parse("f(c: [n][n]R, x: [n]R) = gen i:n. sum j:n. [j < i] * c[i, j] * log(x[j])")
     x = np.linspace(1, 2, 300)
-    x[-1] = 0  # which no element of the triangle is multiplied by
+    x[-1] = 0  # no element of the triangle is multiplied by it
     c = np.ones((300, 300))
     wanted = np.tril(c, -1)[:, :-1] @ np.log(x[:-1])
     assert_close(lower(f)(c.astype(np.float32), x.astype(np.float32)), wanted)

@@ -1,4 +1,4 @@
-"""Calls: arrays that only shapes and dtypes matter of go to compiled code at once, with the same values and errors."""
+"""Calls: arrays of which only shapes and dtypes matter go to compiled code at once, with the same values and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorlang.lower import run
 
 TEXT = "f(x: [n]R, w: [m]R) = sum i:n. [i < m] * sin(x[i]) * w[i]"
 MOST_STEPS = 30
-"""How many calls, of Python and of C functions, a call makes before compiled code is entered."""
+"""The most calls, of Python and of C functions, that a call makes before it enters compiled code."""
 
 
 def steps(call: Callable[[], object]) -> int:
@@ -94,7 +94,7 @@ def test_errors_are_those_of_checked_calls(
     def error() -> tuple[type, str, str | None]:
         with pytest.raises(tl.TensorlangError) as found:
             f(*args)
-        assert "test_calls.py" in str(found.value)  # where it was called
+        assert "test_calls.py" in str(found.value)  # the place of the call
         return type(found.value), found.value.message, found.value.hint
 
     assert error() == error() == without_shortcut(monkeypatch, error)

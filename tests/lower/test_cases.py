@@ -1,4 +1,4 @@
-"""Conditions with alternatives of few points each: what runs looks at those points, and is what they mean."""
+"""Conditions with alternatives of few points each: the code looks only at those points, and its results are right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_alternatives_mean_what_they_say(name: str) -> None:
 def test_diagonals_at_rows_that_data_give_are_looked_at_alone(name: str) -> None:
     f = tl.parse(f"""f(x: [n]R, y: [n]R, t: [n]idx(n)) = let b = gen i:n, j:n. [{ROWS[name]}] * x[i] * y[j] in
         gen i:n. sum j:n. b[t[i], j] * y[j]""")
-    grows_linearly(f, derived="column" not in name)  # of a column the cotangent is an array of pairs
+    grows_linearly(f, derived="column" not in name)  # the cotangent of a column is an array of pairs
     agrees(f, 0, 1, 2, 7)
 
 
@@ -93,7 +93,7 @@ def test_of_the_forms_that_alternatives_have_the_one_whose_code_does_least_is_ta
 
 
 def works(code: Any, f: tl.Function) -> list[Work]:
-    """What the code of `f` does, at three sizes."""
+    """The work of the code of `f`, at three sizes."""
     every = [blank_arguments(f, {"n": n}) for n in (64, 128, 256)]
     return [work(code, *(given[p.name] for p in f.params)) for given in every]
 

@@ -1,4 +1,4 @@
-"""Indices that are out of range, under JAX's transformations: what is computed, and how it is found out."""
+"""Indices that are out of range, under JAX's transformations: the results, and how the mistake is detected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked(request: pytest.FixtureRequest) -> Any:
 
 
 def thrown(f: Any, *args: Any) -> str:
-    """What the checks of `f`, compiled, find wrong."""
+    """The error that the checks of `f`, compiled, report."""
     error, _ = jax.jit(checkify.checkify(f))(*args)
     return error.get() or ""
 

@@ -1,4 +1,4 @@
-"""Conditions on states, which are computed window by window as what they choose is."""
+"""Conditions on states, which are computed window by window, like the values that they choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correlations and sums over windows: every way to compute them, at all sizes, and what they cost when compiled."""
+"""Correlations and sums over windows: every way to compute them, at all sizes, and their cost when compiled."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_threshold_lies_where_both_sides_lose_the_least() -> None:
     assert tuning.threshold(start, [(1, 9), (1, 2), (5, 1)]) == 32
     assert tuning.threshold(upto, [(3, 1), (3, 1), (3, 1)]) == 0
     assert tuning.threshold(start, [(1, 3), (1, 3), (1, 3)]) == costs.NEVER
-    assert tuning.threshold(upto, [(1, 9), (1.1, 1), (1, 2), (5, 1)][:3]) == 32  # one measurement gone wrong
+    assert tuning.threshold(upto, [(1, 9), (1.1, 1), (1, 2), (5, 1)][:3]) == 32  # one wrong measurement
 
 
 def test_tune_writes_what_it_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Arrays that are zero but in a triangle, held in blocks of rows: what is held so, what it computes, and how much."""
+"""Arrays that are zero outside of a triangle, held in blocks of rows: which arrays are, their values, and their
+work."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ WHOLE = {
     "the greatest of a column": "f(x: [n]R) = let t = gen i:n, j:n. [j <= i] * sin(3*x[i]*x[j]) in"
     " let m = gen j:n. max i:n where j <= i. t[i, j] in gen i:n. m[i] + sum j:n. [j <= i] * t[i, j] * x[j]",
 }
-"""Programs with a triangle that is read in a way that does not go along with its blocks."""
+"""Programs with a triangle that is read in a way incompatible with its blocks."""
 
 
 @pytest.mark.parametrize("name", [*CUT, *WHOLE])
@@ -91,7 +92,7 @@ PAIRS = "f(x: [n]R) = sum i:n, j:n. [j < i] * exp(-(x[i] - x[j])^2)"
 def test_the_gradient_of_pairs_computes_a_triangle(n: int) -> None:
     f = grad(parse(PAIRS))
     found = count(lower(f), jax.ShapeDtypeStruct((n,), np.float32))  # type: ignore[no-untyped-call]
-    # to add up what is there is a product with ones, which counts twice
+    # adding up the elements is a product with ones, which counts twice
     assert found.operations <= 1.25 * (cost(f, n=n) + n**2)
     assert found.transcendental <= 1.25 * n**2 / 2
     assert found.temporaries <= 4 * (0.75 * n**2)

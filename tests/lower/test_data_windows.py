@@ -70,7 +70,7 @@ def test_elements_that_are_computed_are_linear_in_values_and_windows(name: str) 
 
 
 def elements(f: tl.Function, n: int) -> int:
-    """Those that the program and its adjoint give in all their steps."""
+    """The number of elements that the program and its adjoint compute in all their steps."""
     given = list(arguments(f, {"n": n, "q": 2 * n, "d": 4}, seed=0).values())
     bar = tl.evaluate(f, *given)
     return work(tl.lower(f), *given).elements + work(tl.lower(tl.adjoint(f)), *given, bar).elements

@@ -1,4 +1,4 @@
-"""Sums over what comes before a row of what decays or differs on the way: in chunks, forward and backward."""
+"""Sums over earlier rows with decays or differences between the rows: in chunks, forward and backward."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def arguments(f: tl.Function, n: int, seed: int = 0) -> list[np.ndarray]:
             given.append(rng.integers(0, n, size=n))
             continue
         shape = [sizes[part[0]] for part in str(x.type).split("[")[1:]]
-        if x.name in ("t", "g", "b"):  # times and what they are multiplied by
+        if x.name in ("t", "g", "b"):  # times and their factors
             given.append(np.cumsum(rng.uniform(0, 1, size=shape)) if x.name == "t" else rng.uniform(0.1, 1, size=shape))
         else:
             given.append(rng.normal(size=shape) / 2)
@@ -72,7 +72,7 @@ def check(f: tl.Function, n: int) -> None:
 
 
 def grows(f: tl.Function) -> float:
-    """How many times as many elements the value and the adjoint have at 4 times the rows."""
+    """The factor by which the elements of the value and the adjoint grow at 4 times the rows."""
     found = []
     for n in (512, 2048):
         given = arguments(f, n)
@@ -95,7 +95,7 @@ def test_so_they_are_at_any_number_of_rows(name: str, n: int) -> None:
 
 
 def random_program(seed: int) -> str:
-    """Sums in some order of products of decays, differences, and elements of the row and of what is summed."""
+    """Sums in some order of products of decays, differences, and elements of the row and of the summed rows."""
     r = random.Random(seed)
     after = r.random() < 0.4
     early, late = ("i", "j") if after else ("j", "i")

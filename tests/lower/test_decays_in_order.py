@@ -1,4 +1,4 @@
-"""Sums of exponentials in groups and up to limits that data give: right, and in time in proportion to the rows."""
+"""Sums of exponentials in groups and up to limits given by data: right, and in time in proportion to the rows."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def arguments(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> list[Any]
 
 
 def further(f: tl.Function, sizes: dict[str, int]) -> dict[str, int]:
-    """The sizes that no shape says."""
+    """The sizes that no shape determines."""
     told = " ".join(str(x.type) for x in f.params if not isinstance(x, IndexArray))
     told += "".join(f"[{s}]" for x in f.params if isinstance(x, IndexArray) for s in x.sizes)
     return {s.name: sizes[s.name] for s in f.sizes if f"[{s.name}]" not in told}
 
 
 def summed(text: str) -> str:
-    """The sum of what it makes, so that it has a gradient."""
+    """A program that sums the result of `text`, so that it has a gradient."""
     head, _, body = text.partition(" =")
     return f"{head} = let y = {body.strip()} in sum o:{body.strip().split('.')[0].split(':')[1]}. sin(y[o])"
 
@@ -67,7 +67,7 @@ def is_right(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> None:
 
 
 def sized_work(f: tl.Function, sizes: dict[str, int]) -> int:
-    """How many elements the code of `f` makes at these sizes."""
+    """The number of elements that the code of `f` computes at these sizes."""
     run = lambda *xs: tl.to_jax(f)(*xs, **further(f, sizes))
     return work(run, *arguments(f, sizes)).elements
 

@@ -1,4 +1,4 @@
-"""`explain` tells for each array what was chosen, what was not, and why."""
+"""`explain` reports for each array what was chosen, what was not, and why."""
 
 from __future__ import annotations
 

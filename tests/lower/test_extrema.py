@@ -1,4 +1,4 @@
-"""Extrema and choices in generated code: values, ties, what is hidden, windows, and empty ones."""
+"""Extrema and choices in generated code: values, ties, hidden elements, windows, and empty ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of one form are written once, and what comes of it is the same."""
+"""Statements of one form are written once, with the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BLOCKS = {
 
 
 def repeated(name: str, count: int) -> tl.Function:
-    """A program of so many equal blocks."""
+    """A program of `count` equal blocks."""
     head, block, tail = BLOCKS[name]
     blocks = "".join(block.format(a=k, b=k + 1) for k in range(count))
     return tl.parse(head + blocks + tail.format(a=count))
@@ -64,7 +64,7 @@ def test_repeated_blocks_are_what_they_are(name: str) -> None:
                     np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)
 
 
-# what is chosen is of a form of its own
+# choices have a form of their own
 @pytest.mark.parametrize("name", [name for name in BLOCKS if "max " not in BLOCKS[name][1]])
 def test_as_many_statements_are_written_for_many_blocks_as_for_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []

@@ -1,4 +1,4 @@
-"""Programs over groups, [p[j] = p[i]], whatever is read at which of both: what runs is right, and grows with n."""
+"""Programs over groups, [p[j] = p[i]], whatever is read at i or j: the code is right, and its work grows with n."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ PROGRAMS = {
 
 
 def random_program(rng: random.Random) -> str:
-    """A sum over the group of i, of functions of what is read at j, and of what the group says as i does."""
+    """A sum over the group of i, of functions of elements at j and of values at i that are the same for all of the
+    group."""
     kinds = ["max k:n where p[k] = p[i]. {}", "min k:n where p[k] = p[i]. {}", "sum k:n. [p[k] = p[i]] * {}"]
     lets, known = [], ["y[p[i]]", "z[q[p[i]]]"]
     for name in "abc"[: rng.randint(1, 3)]:

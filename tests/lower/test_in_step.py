@@ -1,4 +1,4 @@
-"""Outer products that steps make themselves, and those that stay arrays over the time."""
+"""Outer products that steps make themselves, and those that stay arrays over time."""
 
 from __future__ import annotations
 

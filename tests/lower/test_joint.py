@@ -1,4 +1,4 @@
-"""Sums over the same range that don't need one another: one loop adds them up."""
+"""Sums over the same range that don't depend on one another: one loop adds them up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_sums_that_need_no_others_are_one_loop() -> None:
     first = source.index("sums = _sums(x, y, c_terms, d_part_terms)")
     second = source.index("sums = _sums(e_terms, f_terms, g_part_terms, g_part_terms1)")
     assert first < source.index("d = jnp.exp(") < second
-    assert source.count("_sums(") == 3  # and its definition
+    assert source.count("_sums(") == 3  # two calls and the definition
 
 
 def test_few_sums_are_left_alone() -> None:

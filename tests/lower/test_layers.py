@@ -1,7 +1,8 @@
-"""Stacks of layers that choose, pool, gather and scatter: what data say of one layer is asked in those below it.
+"""Stacks of layers that choose, pool, gather and scatter: conditions on the data of a layer recur in the layers below
+it.
 
-So conditions on data grow with each layer. Nothing that runs is to ask them, since they hide only zeros; how the steps
-of deriving grow is a matter of `tests/promises/test_scale.py`.
+So conditions on data grow with each layer. The code must not evaluate them, since they hide only zeros.
+`tests/promises/test_scale.py` tests how the steps of deriving grow.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LAYERS: dict[str, Layer] = {
 
 
 def stack(kinds: list[str], halves: bool = False) -> tl.Function:
-    """A program of these layers, one on the other; each of twice the neurons of the next, if it `halves`."""
+    """A program of these layers, one on top of the other; if `halves`, each has twice the neurons of the next."""
     text, y, n = "", "x", f"{2 ** len(kinds)}*n" if halves else "n"
     for k, kind in enumerate(kinds):
         text += f"let y{k} = {LAYERS[kind](y, n, k)} in "
@@ -81,7 +82,8 @@ def step_values(step: Step) -> tuple[Expr, ...]:
 
 
 def are_cheap(f: tl.Function) -> None:
-    """In proportion to n, within 4 times the value, inputs and outputs counted, and without masks of what is 0."""
+    """Assert that the work is in proportion to n, within 4 times the value's, inputs and outputs counted, and without
+    masks of zeros."""
     g = tl.grad(f)
     done = []
     for n in (128, 512):

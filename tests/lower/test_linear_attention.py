@@ -1,4 +1,4 @@
-"""Causal linear attention and what is like it: computed in chunks, forward and backward, with nothing of n by n."""
+"""Causal linear attention and similar programs: computed in chunks, forward and backward, with no array of n by n."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of all pairs that are read at pairs which data list: these pairs alone are computed, forward and backward."""
+"""Tables of all pairs that are read at pairs listed by data: only these pairs are computed, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks of data that hide nothing but zeros are left out of what is computed, and no other ones."""
+"""Data-dependent masks that hide only zeros are left out of the computation, and no others."""
 
 from __future__ import annotations
 

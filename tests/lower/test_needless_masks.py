@@ -1,4 +1,4 @@
-"""Masks of the time in steps: those that hide only zeros of what is finite are left out, and no others."""
+"""Masks over time in steps: those that hide only zeros, of finite values, are left out, and no others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NEEDED = {
 
 
 def asked(f: tl.Function) -> int:
-    """In how many places the steps of `f` ask of the time, once what is needless is left out."""
+    """The number of conditions on time in the steps of `f`, once needless ones are left out."""
     s, _ = without_needless_masks(normal_ssa(tl.simplify(f)))
     loops: set[Loop] = {x.loop for x in s.statements if isinstance(x, States)}
     steps = [(step_ssa(loop.step), loop.step.time) for loop in loops]
@@ -90,8 +90,8 @@ STATE = "f(x: [n]R) = fold t:T with s = gen i:n. [{first}] * x[i] . gen i:n. [{m
 @pytest.mark.parametrize("first, mask, needless", [
     ("i = 0", "i <= t", True),
     ("i = 0", "i <= 2 * t", True),
-    ("i <= 1", "i <= t", False),  # more than that at first
-    ("i = 0", "2 * i <= t", False),  # more than that after a step
+    ("i <= 1", "i <= t", False),  # at first the support is larger
+    ("i = 0", "2 * i <= t", False),  # after a step the support is larger
 ])  # fmt: skip
 def test_a_state_is_not_masked_where_it_is_0_at_all_times(first: str, mask: str, needless: bool) -> None:
     f = tl.parse(STATE.format(first=first, mask=mask))
@@ -114,7 +114,7 @@ def test_two_states_that_keep_each_other_0_are_not_masked() -> None:
 
 
 class Writer:
-    """Random steps with masks of the time, shifts, products and functions."""
+    """Random steps with masks over time, shifts, products and functions."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -147,7 +147,7 @@ class Writer:
 
 
 class Narrow(Writer):
-    """Random steps of a state that is 0 in places at first, and sums over the times of a mask of it."""
+    """Random steps of a state that is 0 in places at first, and sums over time under a mask of it."""
 
     def mask(self) -> str:
         c = self.random.randint(0, 2)

@@ -1,4 +1,4 @@
-"""Sums over pairs that conditions choose: what runs is right, and grows with n, not with the pairs."""
+"""Sums over pairs chosen by conditions: the code is right, and its work grows with n, not with the pairs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ THREE = {
 
 
 def random_program(rng: random.Random) -> str:
-    """A sum over pairs of factors of one index each, for each i or for all, and maybe a product of two of them."""
+    """A sum over pairs, for each i or for all, of factors of one index each, and maybe a product of two such sums."""
 
     def pairs(index: str) -> str:
         factors = [rng.choice(FACTORS).replace("{}", each) for each in ("i", index, index)]

@@ -1,4 +1,5 @@
-"""Sums over groups and orders, and over groups by several index arrays: what runs is right, and grows with n."""
+"""Sums over groups and orders, and over groups by several index arrays: the code is right, and its work grows with
+n."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ PAIRS = {f"{tie}, {body}": f"[{TIES[tie]}] * {OF_BOTH[body]}" for tie in TIES fo
 
 
 def random_program(rng: random.Random) -> str:
-    """Sums over some groups and an order, in one another's functions."""
+    """Sums over some groups and an order, nested in functions of one another."""
 
     def one(i: str, j: str, factor: str) -> str:
         arrays = rng.sample("pqs", rng.choice([1, 1, 2, 3]))
@@ -206,7 +207,7 @@ def test_running_extrema_are_the_first_ones_on_every_machine(
 
 
 def a_greatest(rng: random.Random) -> str:
-    """A greatest or least value in a group and an order, or the adjoint's question where it is."""
+    """A maximum or minimum in a group and an order, or the adjoint's condition on where it is attained."""
     group = rng.choice(["p[k] = p[i]", "p[k] = q[i]", "p[k] = i", "p[k] = p[i] and q[k] = q[i]", ""])
     order = rng.choice(
         ["k <= i", "k < i", "i <= k", "k + 2 <= i", "t[k] <= t[i]", "t[k] > t[i]", "k <= t[i]", "q[k] < t[i]"]

@@ -1,4 +1,5 @@
-"""Sums over pairs and triples of what is read at elements: values and gradients are right, and grow with n."""
+"""Sums over pairs and triples of values read at elements: values and gradients are right, and their work grows with
+n."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ Dense = Callable[[dict[str, Any]], Any]
 
 
 def random_program(rng: random.Random, count: int) -> tuple[str, Dense]:
-    """A sum over indices that are tied in pairs, as a tree, of factors of one index each and of a difference of two;
-    and dense code that computes the same."""
+    """A sum over indices that are connected in pairs, as a tree, of factors of one index each and of a difference of
+    two; and dense code that computes the same."""
     names = ["i", "j", "k"][:count]
     ties = []
     for m in range(1, count):
@@ -107,7 +108,7 @@ def random_program(rng: random.Random, count: int) -> tuple[str, Dense]:
 
 
 def agrees_with_dense_code(f: tl.Function, dense: Dense, n: int) -> None:
-    """The gradient of `f` by x is JAX's of `dense`."""
+    """Assert that the gradient of `f` by x equals JAX's gradient of `dense`."""
     g = tl.adjoint(f, wrt="x")
     with jax.enable_x64(True):
         given = random_arguments(g, random.Random(n), {"n": n}, exact=False)

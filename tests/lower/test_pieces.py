@@ -1,4 +1,4 @@
-"""Sums of terms that are not at the same places: one assembly of pieces, right at every size."""
+"""Sums of terms with disjoint supports: one assembly of pieces, right at every size."""
 
 from __future__ import annotations
 

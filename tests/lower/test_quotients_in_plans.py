@@ -1,4 +1,4 @@
-"""Programs that read at quotients, or compare them: what runs is right, and grows with the points that there are."""
+"""Programs that read at quotients, or compare them: the code is right, and its work grows with the number of points."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 
 def random_program(rng: random.Random) -> str:
-    """A sum or an extremum over what has the same quotient as i, in itself or after a shift."""
+    """A sum or an extremum over indices with the same quotient as i, as they are or after a shift."""
     c, shift = rng.choice([2, 3, 4]), rng.choice(["", "", " + 1", f" + {rng.randint(2, 5)}"])
     condition = f"(k{shift}) // {c} = (i{shift}) // {c}" + rng.choice(["", "", " and k <= i", " and i <= k"])
     body = rng.choice(["x[k]", "x[k] * y[i]", "exp(x[k] - y[i])", f"x[k // {c}]", "w[k % 3] * x[k]", "x[k]^2 * x[i]"])

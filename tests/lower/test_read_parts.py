@@ -1,4 +1,4 @@
-"""States of which only a part is kept over the time, and those that are kept whole."""
+"""States of which only a part is kept over time, and states that are kept whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WHOLE = {
 
 
 def kept(f: tl.Function) -> list[int]:
-    """The numbers of axes of what recurrences give over the time, and which others read."""
+    """The ranks of the arrays over time that recurrences output and other statements read."""
     turns = [part for part in staged(tl.simplify(f)).parts if isinstance(part, Turn)]
     found = {v for turn in turns for v, _, word in turn.gives if word != "fold" and v in turn.stored}
     found |= {v for turn in turns for v in turn.local}

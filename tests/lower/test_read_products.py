@@ -1,4 +1,4 @@
-"""Products that steps store anyway, read in the place of their factors, and those whose factors are read."""
+"""Products that steps store anyway, read in place of their factors, and products whose factors are read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KEPT = {
 
 
 def stored(f: tl.Function) -> int:
-    """How many arrays of all times that are as large as the state the first recurrence stores."""
+    """The number of arrays over time, each as large as the state, that the first recurrence stores."""
     first = next(part for part in staged(tl.simplify(f)).parts if isinstance(part, Turn))
     return len({(place, word) for v, place, word in first.gives if word != "fold" and len(shape(v.type)[0]) == 2})
 

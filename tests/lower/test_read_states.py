@@ -1,4 +1,4 @@
-"""Short sums of a state's elements that steps store and read on, which are computed of the states over the time."""
+"""Short sums of a state's elements that steps store and read later, computed from the states over time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = {
 
 
 def program(term: str) -> tl.Function:
-    """Steps that give and read on a term, of which a sum over the time is wanted."""
+    """Steps that output a term and read it later, with a sum of it over time."""
     return tl.parse(f"""
       f(x: [T][n]R, p: [n]R, q: [n]R) =
         let H = states t:T with s = p, r = q, d = gen i:n. 0. let d = gen i:n. {term} in
@@ -45,7 +45,7 @@ def program(term: str) -> tl.Function:
 
 
 def read_over_time(f: tl.Function) -> set[tuple[int, str]]:
-    """Which states of the recurrence are read of all times, and whether before or after the step."""
+    """The states of the recurrence that are read at all times, and whether before or after the step."""
     s = thinner(normal_ssa(tl.simplify(f)))
     return {(x.place, x.word) for x in s.statements if isinstance(x, States) and x.word != "fold"}
 
@@ -87,7 +87,8 @@ def test_gradients_of_equations_in_time_store_states_and_do_no_more(name: str) -
 
 
 def random_program(random: Random) -> tl.Function:
-    """Steps of one state or two that read a short sum of one on, and a number of the last states."""
+    """Steps of one or two states that read a short sum of one of them later, and a number computed from the last
+    states."""
 
     def element() -> str:
         return random.choice(

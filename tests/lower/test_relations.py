@@ -82,7 +82,7 @@ LOOKUPS = {
 
 @pytest.fixture
 def by_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relations are taken by their points, however small and dense they are."""
+    """Take relations by their points, however small and dense they are."""
     monkeypatch.setattr(coordinates_module, "FEWEST_CELLS", 0)
     monkeypatch.setattr(coordinates_module, "CELLS_PER_POINT", 0)
 
@@ -246,7 +246,7 @@ def test_work_and_memory_are_those_of_the_points() -> None:
     points = e.nnz
     for g, bar in ((f, ()), (adjoint(f, wrt=("x", "y")), (1.0,))):
         run = lower(g)
-        # a relation that is not traced is known when the program is
+        # a relation that is not traced is known when the program is traced
         work = count(lambda a, x, y, run=run, bar=bar: run(e, a, x, y, *bar), a, x, x)
         assert work.arithmetic <= 8 * points + 4 * n
         assert work.temporaries <= 4 * 16 * (points + n)
@@ -285,8 +285,8 @@ def test_what_is_only_read_where_a_relation_holds_is_held_there() -> None:
 def test_no_two_values_are_added_in_place_out_of_order(count: int) -> None:
     y, d = np.arange(count) % 7, np.ones(count, np.float32)
     f = lower(adjoint(parse("f(x: [m]R, y: [n]idx(m)) = gen i:n. x[y[i]]")))
-    # a CPU adds them up one after the other, in a loop if they are many; what is sorted on other machines is added up
-    # by a scatter that knows it
+    # a CPU adds them up one after the other, in a loop if they are many; on other machines they are sorted and added up
+    # by a scatter that knows they are sorted
     for platform in ("cpu", "cuda"):
         exported = jax.export.export(jax.jit(f), platforms=[platform])(np.ones(7, np.float32), y, d)
         text = exported.mlir_module()
@@ -357,4 +357,4 @@ def test_inside_of_jax_programs_a_relation_that_is_not_traced_is_taken_by_its_po
     np.testing.assert_allclose(np.asarray(second), c * (s**2 * 4 * y**3).sum(1), rtol=1e-4, atol=1e-3)
     done = count(on_points, x)
     assert done.arithmetic <= 30 * given.nnz + 10 * 2701
-    assert done.temporaries <= 40 * (given.nnz + 2701)  # bytes: nothing of all cells is stored
+    assert done.temporaries <= 40 * (given.nnz + 2701)  # bytes: no array of all cells is stored

@@ -1,4 +1,4 @@
-"""What steps of a recurrence read of arrays that are computed before it: only that is computed."""
+"""Arrays that are computed before a recurrence: only the parts that its steps read are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that XLA is told to store: which they are, and that nothing is computed twice."""
+"""Arrays that XLA is made to store: which arrays they are, and that nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.programs import random_arguments
 
 
 def steps(count: int) -> str:
-    """A stencil applied so many times."""
+    """A stencil applied `count` times."""
     lets = [
         f"let u{k + 1} = gen i:n. [1 <= i < n - 1] * (u{k}[i - 1] + 2*u{k}[i] + u{k}[i + 1]) in" for k in range(count)
     ]
@@ -59,9 +59,9 @@ def test_steps_of_a_stencil_agree_with_numpy_in_float64() -> None:
 @pytest.mark.parametrize(
     ("program", "wanted"),
     [
-        # where each of several loops computes it from what it reads anyway
+        # each of several loops computes it from values that it reads anyway
         ("let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ()),
-        # once in a loop, though two statements of it read it
+        # once in a loop, though two of its statements read it
         (
             "let y = gen i:n. (((x[i] + 1)*x[i] + 2)*x[i] + 3)*x[i] + 4 in "
             "let a = gen i:n. y[i]*z[i] in let b = gen i:n. y[i] + z[i] in gen i:n. a[i]*b[i] + a[i]/b[i]",
@@ -75,7 +75,7 @@ def test_steps_of_a_stencil_agree_with_numpy_in_float64() -> None:
             "let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] + 3 in gen i:n, j:2. [j = 0] * y[i]^2 + [j = 1] * y[i]*z[i]",
             ("y",),
         ),
-        # a slow function of each element, in two loops; not what is fast, or of a few elements
+        # a slow function of each element, in two loops; not a fast one, or one of a few elements
         ("let y = gen i:n. sin(x[i]) in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ("y",)),
         ("let y = gen i:n. exp(x[i]) in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ()),
         ("let y = gen i:9. sin(w[i]) in (gen i:n. y[2]*z[i], gen i:n. y[1] + z[i])", ()),
@@ -96,7 +96,7 @@ def test_what_is_stored_saves_work(program: str, wanted: tuple[str, ...]) -> Non
 
 @pytest.mark.slow
 def test_steps_store_only_what_saves_much() -> None:
-    # a call more in each step costs more than some operations for each element
+    # one more call in each step costs more than some operations for each element
     gradient = adjoint(parse(_ODE), "x")
     assert " = _stored(" not in lower(gradient).source
     sizes = [jax.ShapeDtypeStruct(s, np.float32) for s in ((1001,), (50,), ())]
@@ -126,7 +126,7 @@ def test_an_array_that_is_read_both_ways_is_turned_by_itself(body: str) -> None:
 
 @pytest.mark.parametrize("n", [3, 23])
 def test_an_array_that_is_turned_is_not_overwritten_by_what_reads_it_both_ways(n: int) -> None:
-    # jaxlib 0.10.2 does so with an array of which nothing else is read later, under names that it takes for two
+    # jaxlib 0.10.2 does so with an array that nothing else reads later, under names that it takes for two arrays
     text = """f(x: [n]R, a: [n][n]R) = let t = gen i:n, j:n. exp(a[i, j] * x[j]) in
       let u = gen i:n, j:n. t[i, j] + 2 * t[j, i] in gen i:n. sum j:n. u[i, j] * x[j]"""
     f = parse(text)
@@ -138,7 +138,7 @@ def test_an_array_that_is_turned_is_not_overwritten_by_what_reads_it_both_ways(n
 @pytest.mark.parametrize(
     "body",
     [
-        "gen i:n, j:n. a[j, i] + b[i, j]",  # XLA reads different arrays both ways in one loop well
+        "gen i:n, j:n. a[j, i] + b[i, j]",  # XLA does well with different arrays that one loop reads both ways
         "gen i:n, j:n. a[j, i] + a[j, i]^2",
         "sum i:n, j:n. a[i, j] * a[j, i]",  # and sums as well
         "gen i:n, j:n, k:n. c[i, j, k] * c[j, i, k]",  # along the same axis
@@ -155,10 +155,10 @@ _CHOSEN = "f(x: [n]R, z: [n]R, y: [n]idx(m), v: [m]R) = let s = gen k:m. sum i:n
 @pytest.mark.parametrize(
     "body, wanted",
     [
-        # made of sums, which are as many: otherwise each element that is chosen is computed, of all that it is made of
+        # made of as many sums: otherwise each element that is chosen is recomputed, from all that it is made of
         ("let t = gen k:m. exp(s[k]) + v[k] in gen i:n. x[i] * t[y[i]]", True),
         ("let t = gen k:m. s[k] * v[k] in gen i:n. x[i] * t[y[i]]", True),
-        # made of what is given, of which only a few may be chosen, or of one array alone
+        # made of parameters, of which only a few elements may be chosen, or of a single array
         ("let t = gen k:m. exp(v[k]) in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. v[k] * v[k] in gen i:n. x[i] * t[y[i]] + s[y[i]]", False),
         ("let t = gen k:m. 2 * s[k] in gen i:n. x[i] * t[y[i]]", False),

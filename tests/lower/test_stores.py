@@ -1,4 +1,4 @@
-"""What recurrences keep of their steps, and what they compute again."""
+"""What recurrences keep from their steps, and what they recompute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = [*range(6), 8, 24, 31]
 
 
 def agrees(name: str, steps: int, *stores: str) -> None:
-    """Whatever is stored, the adjoint is what it is."""
+    """Assert that the adjoint does not depend on what is stored."""
     f = tl.parse(PROGRAMS[name])
     a = tl.adjoint(f)
     with jax.enable_x64(True):
@@ -56,7 +56,7 @@ def test_less_is_kept_by_each_store_than_by_the_one_before() -> None:
     g = tl.adjoint(f)
     given = [jnp.ones((4096, 8)), jnp.ones(8), jnp.ones(8)]
     sizes = [temporary(g, store, given) for store in STORES]
-    # beside what is kept there are the results of a window, 64 times of 4096, or 8
+    # besides what is kept there are the results of a window, 64 of 4096 times, or 8
     assert sizes[0] > 1.5 * sizes[1]
     assert sizes[1] > 6 * sizes[2]
     assert sizes[2] > 2 * sizes[3]
@@ -79,7 +79,7 @@ def test_what_is_kept_is_a_polynomial_for_all_lengths() -> None:
 
 
 def test_a_sum_over_the_time_is_added_up_window_by_window() -> None:
-    """The states of the backward recurrence are never there together."""
+    """The states of the backward recurrence never exist all at once."""
     g = tl.grad(tl.parse(PROGRAMS["rnn"]), "W")
     given = [jnp.ones((8, 8)), jnp.ones((4096, 8)), jnp.ones(8)]
     states = 4 * 4096 * 8

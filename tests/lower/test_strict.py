@@ -1,5 +1,6 @@
-"""Strict code: what brackets hide has no influence, whatever it is. Elements are poisoned with nan, inf and what
-overflows, both those that nothing reads and any others; the reference evaluator says what must come out."""
+"""Strict code: values that brackets hide have no influence, whatever they are. Elements are poisoned with nan, inf and
+numbers that overflow, both elements that nothing reads and any others; the reference evaluator determines the
+result."""
 
 from __future__ import annotations
 
@@ -66,12 +67,12 @@ SUMS = {
       let e = gen i:n, j:n. [j <= i] * exp(A[i, j]) in
       gen i:n, l:k. (sum j:n. [j <= i] * e[i, j] * B[j, l]) / sum j:n. [j <= i] * e[i, j]""",
 }
-"""For each way of computing sums a program that is computed so."""
+"""For each way of computing sums, a program that uses it."""
 
 
 @pytest.fixture
 def _small_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Small sizes are taken apart, too."""
+    """Let small sizes be taken apart, too."""
     (tmp_path / "costs.json").write_text(json.dumps(SMALL_COSTS))
     monkeypatch.setenv("TENSORLANG_COSTS", str(tmp_path / "costs.json"))
 
@@ -95,7 +96,7 @@ def flat(values: Any) -> list[np.ndarray]:
 
 
 def agrees(found: Any, wanted: Any) -> bool:
-    """Whether all elements that are to be finite are what they are to be."""
+    """Whether all elements that should be finite have the wanted values."""
     for got, x in zip(flat(found), flat(wanted), strict=True):
         seen = np.isfinite(x)
         scale = max([1.0, *np.abs(x[seen])])
@@ -105,7 +106,8 @@ def agrees(found: Any, wanted: Any) -> bool:
 
 
 def complete(f: Function, arguments: dict[str, Any], sizes: dict[str, int], seed: int) -> dict[str, Any]:
-    """Those of `arguments` that `f` has, further ones at random, and the sizes that no shape tells."""
+    """The arguments among `arguments` that `f` has, random values for the others, and the sizes that no shape
+    determines."""
     values: Any = {Size(name): n for name, n in sizes.items()}
     rng = np.random.default_rng(seed)
     named: dict[str, Any] = {}
@@ -119,7 +121,7 @@ def complete(f: Function, arguments: dict[str, Any], sizes: dict[str, int], seed
 
 
 def cases_of(f: Function, arguments: dict[str, Any], seed: int) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Poisoned arguments, and what the program gives for them."""
+    """Poisoned arguments, and the program's results for them."""
     clean = tl.evaluate(f, **arguments)
     unread = hidden(f, arguments)
     for value in POISONS:
@@ -135,7 +137,7 @@ def cases_of(f: Function, arguments: dict[str, Any], seed: int) -> Iterator[tupl
 
 
 def is_strict(f: Function, arguments: dict[str, Any], seed: int = 0, strict: bool = True) -> bool:
-    """Whether code for `f` gives what the evaluator gives for poisoned arguments, wherever that is finite."""
+    """Whether the code of `f` agrees with the evaluator for poisoned arguments, wherever the result is finite."""
     lowered = tl.lower(f, strict=strict)
     return all(agrees(lowered(**given), wanted) for given, wanted in cases_of(f, arguments, seed))
 
@@ -262,7 +264,7 @@ def test_benchmark_programs_and_their_derivatives_are_strict(case: Case) -> None
 
 
 def gradients(f: Function, arguments: dict[str, Any], given: dict[str, Any], g: Callable[..., Any]) -> Iterator[Any]:
-    """Pairs of what JAX makes of `g` for clean and for poisoned arguments."""
+    """Pairs of JAX's gradients of `g` for clean and for poisoned arguments."""
     names = [v.name for v in f.variables]
     results = flat(tl.evaluate(f, **arguments))
     rng = np.random.default_rng(0)
@@ -341,7 +343,7 @@ def test_strict_code_does_at_most_a_few_times_as_much(name: str) -> None:
         assert strict.temporaries <= 3 * (default.temporaries + default.inputs + default.outputs)
 
 
-# what there is none of
+# uses without strict code
 
 
 def test_kernels_and_meshes_take_no_strict_code() -> None:

@@ -1,5 +1,5 @@
-"""Matrices that are sums of such with structure: multiplied by vectors term by term, named or not, forward and
-backward, and never held whole."""
+"""Sums of structured matrices: multiplied by vectors term by term, named or not, forward and backward, and never held
+whole."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ READERS = [
 ]
 TRIANGLE = "[j <= i] * u[i] * x[j]"
 OTHERS = ["sum i:n, j:n. u[i] * A[i, j] * x[j]", "gen j:n. sum i:n. A[i, j] * u[i] * v[i]"]
-"""Some of their gradients hold matrices, also those of this triangle."""
+"""Programs some of whose gradients hold matrices, also with this triangle."""
 
 
 def random_program(rng: random.Random, terms: list[str], readers: list[str]) -> tl.Function:

@@ -1,4 +1,4 @@
-"""Programs inside JAX programs: every transformation against the natural jnp program, and what they do, counted."""
+"""Programs inside JAX programs: every transformation against the natural jnp program, and their operations, counted."""
 
 from __future__ import annotations
 
@@ -368,11 +368,11 @@ def test_the_readmes_example_runs() -> None:
     assert jax.eval_shape(names["curvature"], SX, SW, SZ).shape == (3, 3)
 
 
-# -- what is computed, counted
+# -- operations, counted
 
 
 def equations(f: Callable[..., Any], *args: Any) -> Iterator[Any]:
-    """The programs that are bound in what `f` does."""
+    """The equations of `f` that bind our programs, also in inner jaxprs."""
     stack = [jax.make_jaxpr(f)(*args).jaxpr]
     while stack:
         jaxpr = stack.pop()
@@ -410,7 +410,7 @@ def test_a_parameter_without_influence_has_a_gradient_for_free() -> None:
 
 @pytest.mark.parametrize("steps", [1, 7])
 def test_value_and_gradient_share_what_the_value_stores_in_loops_too(steps: int, loss: Callable[..., Array]) -> None:
-    """Nothing is computed again on the way back, where no compiler could find the two alike."""
+    """Nothing is recomputed on the way back, where no compiler could find that both are equal."""
 
     def total(z: Array, h: Callable[..., Array] = loss) -> Array:
         return lax.scan(lambda c, _: (c + h(SX, SW, c), None), z, length=steps)[0].sum()

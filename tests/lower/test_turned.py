@@ -1,4 +1,4 @@
-"""Arrays of short rows of which single columns are read: the columns lie one after the other in memory."""
+"""Arrays of short rows, of which single columns are read: the columns lie one after the other in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""States of which steps change a few places: these are written, in gradients as well, and nothing reads the rest."""
+"""States that steps change at a few places: only these are written, in gradients as well, and nothing reads the
+rest."""
 
 from __future__ import annotations
 
@@ -136,10 +137,10 @@ STEPS = {
 }
 LARGE = sorted(
     {*STEPS}
-    - {"a row and a column", "an element", "an element is put in", "the diagonal"}  # whose states are squares
+    - {"a row and a column", "an element", "an element is put in", "the diagonal"}  # their states are squares
     - {"with an index of the name that what is written gets", "a part of a row", "a square", "a window of each row"}
-    - {"the place of the greatest", "with a recurrence in the step"}  # which read more than they change
-    - {"the greatest in a window"}  # whose gradient does
+    - {"the place of the greatest", "with a recurrence in the step"}  # these read more than they change
+    - {"the greatest in a window"}  # the gradient of this one does
 )
 
 
@@ -263,7 +264,7 @@ TIMES = ("0 < t", "m[t] < k[t]", "t + 1 < T")
 
 
 def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
-    """What changes in `state`, made of that and of another one."""
+    """An update of `state`, computed from it and another state."""
     kept = rng.choice(KEPT).replace("{}", rng.choice(("k[t]", "m[t]", "0", "n - 1")))
     count = rng.randint(0 if kept else 1, 3)
     terms = []
@@ -274,7 +275,7 @@ def random_step(rng: random.Random, state: str = "s", other: str = "s") -> str:
 
 
 def random_text(rng: random.Random) -> str:
-    """A program of one state, at the end or at all times, or of two of which each changes what the other one says."""
+    """A program of one state, at the end or at all times, or of two states, each changed as the other one says."""
     kind = rng.random()
     if kind < 0.4:
         return LINE.format(random_step(rng))

@@ -1,9 +1,9 @@
 """Every benchmark program: right at awkward sizes, and its compiled derivative does the work that the model counts.
 
 Operations are counted in XLA's optimised HLO, an einsum as 2 for each point. With P the program's cost, D its
-derivative's and IO the inputs and outputs, all by the cost model, the compiled derivative may do at most FACTOR times
-4 P + IO, and at most FACTOR times D and one pass over what it writes; its temporaries may take at most SPACE times
-the 4 bytes of inputs, outputs, and D.
+derivative's and IO the inputs and outputs, all by the cost model, the compiled derivative may do at most FACTOR times 4
+P + IO, and at most FACTOR times D plus one pass over the arrays that it writes; its temporaries may take at most SPACE
+times 4 bytes for each of the inputs, the outputs and D.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_gradients_written_by_hand_are_right_and_there_is_one_for_each_program(c
 
 
 def small_and_large() -> list[Any]:
-    """All cases at their first size, and at the last at which we count: (case, which size)."""
+    """All cases at their first size, and at the last size at which we count: (case, which size)."""
     found = []
     for case in CASES:
         for which in sorted({0, min(len(case.sizes), _MODERATE) - 1}):

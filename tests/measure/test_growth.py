@@ -1,7 +1,8 @@
-"""What runs keeps the bound: random programs on graphs, and their gradients, compiled and counted at three sizes.
+"""The code that runs keeps the bound: random programs on graphs, and their gradients, compiled and counted at three
+sizes.
 
-Each program does work in proportion to nodes and edges. So do its gradient and both as they run: no predicate, guard or
-choice makes an array of pairs.
+Each program does work in proportion to nodes and edges. So does its gradient, and so does the code of both: no
+predicate, guard or choice makes an array of pairs.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from tests.support.traced import Work, work
 _LADDER = tuple({"n": 300 * k, "e": 500 * k, "m": 20 * k} for k in (1, 2, 4))
 _EXPONENT = 1.1
 _RATIO = 8
-"""Operations of a gradient by those of its program, inputs and outputs counted."""
+"""The most operations of a gradient, relative to those of its program, inputs and outputs counted."""
 _ELEMENTS = 12
-"""The same for all elements that are ever computed, integers and booleans too."""
+"""The same for all elements that are ever computed, including integers and booleans."""
 
 
 def programs(first: int, last: int) -> Iterator[tuple[int, tl.Function, tl.Function]]:
-    """Random programs with their adjoints by one of the parameters. At most one of a hundred is beyond the limits."""
+    """Random programs with their adjoints by one of the parameters. At most one in a hundred is beyond the limits."""
     beyond = []
     for seed in range(first, last):
         rng = random.Random(seed)
@@ -60,7 +61,7 @@ def told(seed: int, f: tl.Function) -> Iterator[None]:
 
 
 def called(f: tl.Function, sizes: dict[str, int]) -> tuple[Callable[..., Any], list[Any], int]:
-    """The compiled program as a function of arrays, the arrays' shapes, and how many numbers they hold."""
+    """The compiled program as a function of arrays, the arrays' shapes, and the number of numbers that they hold."""
     given = arguments(f, sizes)
     relations = {name: sparse.csr_array(v) for name, v in given.items() if v.dtype == bool}
     names = [name for name in given if name not in relations]
@@ -74,13 +75,13 @@ def called(f: tl.Function, sizes: dict[str, int]) -> tuple[Callable[..., Any], l
 
 
 def exponent(small: int, large: int) -> float:
-    """How fast what is counted grows when sizes are doubled."""
+    """The exponent of growth of a count when sizes are doubled."""
     return log2((1 + large) / (1 + small))
 
 
 def least_exponent(counts: list[int]) -> float:
-    """The least growth at a doubling: where XLA's way changes with the size, as it does above thresholds of its own,
-    there is a step at one of them, but what grows faster does so at each."""
+    """The least growth at a doubling. XLA's method may change at thresholds of its own, which adds a step at one
+    doubling; a count that really grows faster does so at each."""
     return min(exponent(a, b) for a, b in pairwise(counts))
 
 

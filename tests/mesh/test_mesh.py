@@ -1,4 +1,4 @@
-"""Programs on a mesh: what is mapped, what that sends, and the source, on meshes without devices."""
+"""Programs on a mesh: mappings, the communication that they need, and the source, on meshes without devices."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_mesh_and_a_sharding_come_together() -> None:
         tl.lower(tl.parse(MATMUL), sharding={"i": "x"})  # type: ignore[call-overload]
 
 
-# -- what is sent
+# -- communication
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def mm_adjoint(a, b, mm_bar, *, mesh):
 
 def test_the_source_says_what_every_device_computes_alike() -> None:
     f = on_mesh("f(x: [n]R, c: [m]R) = let s = sum j:m. sin(c[j]) in gen i:n. x[i] * s^2", i="x")
-    assert "# the same on every device: s" not in f.source  # in one function with what is not alike
+    assert "# the same on every device: s" not in f.source  # in one function with what devices compute differently
     g = on_mesh("f(x: [n]R, y: [n]R) = let s = max j:n. y[j] in gen i:n. x[i] * s^2", i="x", j="x")
     assert 'y_all = lax.all_gather(y, "x", axis=0, tiled=True)' in g.source
 
@@ -221,7 +221,7 @@ def test_collectives_of_compiled_programs_are_read() -> None:
     ]
 
 
-# -- what XLA partitions
+# -- programs that XLA partitions
 
 
 def test_recurrences_have_parameters_and_results_that_lie_as_asked() -> None:

@@ -17,7 +17,7 @@ from tests.support.mesh_partitioned import CASES as PARTITIONED
 
 
 def on_devices(*command: str, count: int = 8) -> str:
-    """What a Python command writes that sees so many devices."""
+    """The output of a Python command that sees `count` devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}"
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     ran = subprocess.run([sys.executable, *command], check=False, env=env, cwd=ROOT, capture_output=True, text=True)
@@ -27,7 +27,7 @@ def on_devices(*command: str, count: int = 8) -> str:
 
 @pytest.fixture(scope="module")
 def ran() -> dict[str, Any]:
-    """What came of each case."""
+    """The outcome of each case."""
     lines = map(json.loads, on_devices("-m", "tests.support.mesh_cases").splitlines())
     return {line["name"]: line for line in lines}
 
@@ -48,7 +48,7 @@ def test_devices_send_what_the_indices_say(name: str, ran: dict[str, Any]) -> No
     assert Counter(kind for kind, *_ in line["required"]) == Counter(CASES[name].kinds)
     required, compiled = counted(line["required"]), counted(line["compiled"])
     assert required <= compiled
-    # JAX puts results together that can't be cut into equal blocks
+    # JAX gathers results that can't be cut into equal blocks
     further = (compiled - required).elements()
     assert not [kind for kind, *_ in further if line["even"] or kind != "all_gather"]
 

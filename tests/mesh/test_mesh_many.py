@@ -1,4 +1,4 @@
-"""Programs on several processes, and on chips that there are none of here."""
+"""Programs on several processes, and on chips that are not here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_two_processes_run_a_program_together() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("libtpu") is None, reason="needs libtpu, which compiles for TPUs anywhere")
 def test_256_chips_send_what_the_indices_say() -> None:
-    # the compiler is a library that takes no chip here, so others may load it too
+    # the compiler is a library that takes no chip here, so other processes may load it, too
     env = {**os.environ, "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
     command = [sys.executable, "-m", "tests.support.mesh_chips"]
     ran = subprocess.run(command, check=False, env=env, cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The normal forms: each pass refuses what is not in the form before it, and a corrupted result is seen."""
+"""The normal forms: each pass refuses input that is not in the form before it, and a corrupted result is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-made tensor SSA on which the cost bound rests on a predicate that programs from the passes seldom show."""
+"""Hand-made tensor SSA, for which the cost bound rests on a predicate that programs from the passes seldom have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ i, j, k = (atom_affine(a) for a in axes(0, 3))
 
 
 def one_row_of_a_sum() -> SSA:
-    """Y = gen g. sum i. X[i], of which only Y[0] is read: 6.29 must sum over g = 0 alone."""
+    """Y = gen g. sum i. X[i], of which only Y[0] is read: 6.29 must sum over g = 0 only."""
     x = Var("x", array((N_MORE,), R))
     leaf = Input(x, (), (N_MORE,))
     every = Contraction(TRUE, (leaf,), (), (N_MORE,))
@@ -32,7 +32,7 @@ def one_row_of_a_sum() -> SSA:
 
 
 def one_row_of_a_product() -> SSA:
-    """Y = gen g. sum i1. A[g, i1] * X[i1], of which only Y[0] is read: 6.28 must multiply at g = 0 alone."""
+    """Y = gen g. sum i1. A[g, i1] * X[i1], of which only Y[0] is read: 6.28 must multiply at g = 0 only."""
     a, x = Var("a", array((N_MORE, N_MORE), R)), Var("x", array((N_MORE,), R))
     left, right = Input(a, (), (N_MORE, N_MORE)), Input(x, (), (N_MORE,))
     i0, i1, i2, i3 = (atom_affine(index) for index in axes(0, 4))

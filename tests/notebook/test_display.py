@@ -37,13 +37,13 @@ PROGRAMS = [
 
 
 def chain(statements: int) -> tl.Function:
-    """A program of so many statements."""
+    """A program of `statements` statements."""
     lets = " ".join(f"let x{k + 1} = gen i:n. sin(x{k}[i]) * x0[i] in" for k in range(statements - 1))
     return tl.parse(f"chain(x0: [n]R) = {lets} x{statements - 1}")
 
 
 def doubled(times: int, double: Callable[[Expr], Expr]) -> Expr:
-    """An expression of so many nodes, and of 2^times symbols if it is written out."""
+    """An expression of about `times` nodes, and of 2^times symbols if written out."""
     e: Expr = Var("x", R)
     for _ in range(times):
         e = double(e)
@@ -132,7 +132,7 @@ OWN_HTML = [kind for kind in VALUES if kind != "derivation" and VALUES[kind][0].
 def test_html_is_well_formed_and_readable_without_styles(kind: str) -> None:
     html = VALUES[kind][0]._repr_html_()
     assert text_of(html).strip()
-    assert "$" not in text_of(html)  # nothing that MathJax would take for a formula
+    assert "$" not in text_of(html)  # nothing that MathJax would mistake for a formula
 
 
 def test_text_is_escaped() -> None:
@@ -193,7 +193,7 @@ def test_long_right_hand_sides_break_at_operators() -> None:
 def test_a_bracket_that_breaks_has_ends_of_its_own() -> None:
     latex = function_latex(LONG_SUM)
     assert r"\Bigl(" in latex and r"\Bigr)^{2}" in latex
-    assert r"\left(" in latex  # of those that stay on one row
+    assert r"\left(" in latex  # brackets that stay on one row
 
 
 def test_a_fraction_stays_on_its_row() -> None:

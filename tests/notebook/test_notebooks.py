@@ -1,8 +1,7 @@
-"""The notebooks run, without a warning, and what they show is what comes out.
+"""The notebooks run, without a warning, and show the outputs that are stored.
 
-`pytest -m slow tests/notebook/test_notebooks.py --update-notebooks` runs them and writes them anew, without what
-differs from run to run. Cells tagged `timing` show what depends on the machine; all others print the same text as is
-stored.
+`pytest -m slow tests/notebook/test_notebooks.py --update-notebooks` runs them and writes them anew, without parts that
+differ from run to run. The output of cells tagged `timing` depends on the machine; all others print the stored text.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def path(request: pytest.FixtureRequest) -> Path:
 
 
 def _nbformat() -> Any:
-    """Imported where it is used, as that takes some seconds."""
+    """The module nbformat, imported where it is used, as that takes some seconds."""
     return pytest.importorskip("nbformat", reason="notebooks are read by nbformat")
 
 
@@ -49,7 +48,7 @@ def read(path: Path) -> Any:
 
 
 def skip_unless_installed(notebook: Any) -> None:
-    """Skip the test where a package is missing that the notebook imports."""
+    """Skip the test where a package that the notebook imports is missing."""
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     for name in sorted(set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE))):
         if importlib.util.find_spec(name) is None:
@@ -57,7 +56,7 @@ def skip_unless_installed(notebook: Any) -> None:
 
 
 def executed(notebook: Any) -> Any:
-    """The notebook with what a fresh kernel gives, in which every warning is an error."""
+    """The notebook with the outputs of a fresh kernel, in which every warning is an error."""
     nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient")
     pytest.importorskip("ipykernel", reason="notebooks are run by ipykernel")
     run = copy.deepcopy(notebook)
@@ -76,7 +75,7 @@ def executed(notebook: Any) -> Any:
 
 
 def cleaned(notebook: Any) -> Any:
-    """The notebook without what differs from run to run: times, versions, numbers of widgets."""
+    """The notebook without parts that differ from run to run: times, versions, numbers of widgets."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -98,7 +97,7 @@ def cleaned(notebook: Any) -> Any:
 
 
 def shown(cell: Any) -> list[str]:
-    """The texts that a cell shows, in order; what is printed in pieces is one text."""
+    """The texts that a cell shows, in order; text printed in pieces is joined."""
     found: list[str] = []
     printed = ""
     for output in cell.outputs:

@@ -1,4 +1,4 @@
-"""Pictures show the points that they should: what was drawn is read back from matplotlib's artists."""
+"""Pictures show the points that they should: the drawing is read back from matplotlib's artists."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def points(ax: Any) -> set[tuple[int, ...]]:
 
 
 def contrast(colour: Any, page: str) -> float:
-    """The contrast of two colours as the guidelines for accessible pages define it."""
+    """The contrast of two colours, as defined by the guidelines for accessible pages."""
     from matplotlib.colors import to_rgb
 
     def luminance(colour: Any) -> float:

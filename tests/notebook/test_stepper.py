@@ -1,4 +1,5 @@
-"""Derivations to step through: nothing is lost or made up, the ledger is the derivation's own, and browsers show it."""
+"""Derivations to step through: nothing is lost or invented, the ledger is the derivation's own, and browsers show
+it."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ SEEDS = range(25)
 
 
 def derivations() -> Iterator[Derivation]:
-    """Derivations by all rules, with the sizes and data that they are counted at."""
+    """Derivations by all rules, with the sizes and data at which they are counted."""
     for f in PROGRAMS:
         yield tl.derive(f)
     yield tl.derive(tl.parse("inactive(x: [n]R, y: [n]R) = gen i:n. x[i] + sin(y[i])"), "x")
@@ -245,7 +246,7 @@ def test_a_frame_of_a_long_derivation_is_short_and_says_what_it_leaves_out() -> 
     assert len(html) < 500_000
     assert "Here are 200 of 725 steps; derivation.save(..) makes a page of more." in html
     assert "summary>1 to 160: 6.14 let ×160<" in html
-    assert "725. projection" not in html  # it is among those that are compressed
+    assert "725. projection" not in html  # it is compressed
 
 
 def test_blocks_of_equal_steps_are_folded_and_all_others_are_not() -> None:
@@ -302,7 +303,7 @@ def test_what_has_no_value_everywhere_is_worked_at_positive_numbers_or_not_at_al
     assert View(chain(80)).worked is None
     looked_up = tl.derive(tl.parse("f(x: [n]R, y: [m]idx(n)) = sum i:m. x[y[i]] * x[y[i]]"))
     assert View(looked_up).worked is not None
-    assert View(looked_up.at(n=3, m=2)).worked is None  # nobody gave y
+    assert View(looked_up.at(n=3, m=2)).worked is None  # y was not given
     loop = tl.parse("f(x: R, n: size) = fold k:n with s = x. sin(s) * x")
     assert View(tl.derive(loop)).worked is None
 
@@ -804,7 +805,7 @@ def test_the_widget_steps_and_counts_anew_in_jupyterlab(browser: Any, lab: str) 
     tab.set_default_timeout(120_000)
     tab.goto(lab)
     tab.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-    for _ in range(30):  # a kernel that is not quite there yet forgets what it is asked to run
+    for _ in range(30):  # a kernel that is not quite ready loses requests
         tab.click(".jp-CodeCell .cm-content")
         tab.keyboard.press("Control+Enter")
         tab.wait_for_timeout(1000)
@@ -814,7 +815,7 @@ def test_the_widget_steps_and_counts_anew_in_jupyterlab(browser: Any, lab: str) 
     stage = Stage(tab)
     assert stage.status == "the program"
     tab.focus("section.stepper .stage")
-    tab.keyboard.press("ArrowRight")  # which would leave the cell, if JupyterLab had it
+    tab.keyboard.press("ArrowRight")  # this key would leave the cell, if it reached JupyterLab
     assert stage.status == "step 1 of 24: 6.14 let"
     stage.choose("rule", "6.28 product")
     assert stage.heading == "18. product (6.28): y"

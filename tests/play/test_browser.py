@@ -1,4 +1,4 @@
-"""The playground in a browser alone: its stand-ins do as what they stand for, and it says what the package says."""
+"""The playground in a browser alone: its stand-ins behave like the originals, and its answers are the package's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUILT = ROOT / "out" / "playground"
 
 
 def loaded(name: str, path: Path) -> ModuleType:
-    """The module in a file, under a name that is not its own."""
+    """The module in a file, loaded under another name."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -54,7 +54,7 @@ def small() -> Any:
 
 
 def plain(x: Any) -> Any:
-    """What an array of either kind holds, and its shape."""
+    """The elements of an array of either kind, and its shape."""
     if isinstance(x, tuple | list):
         return [part for one in x for part in plain(one)]
     return [(x.tolist(), tuple(x.shape)) if hasattr(x, "shape") else (x, ())]
@@ -84,7 +84,7 @@ np.log(x * 0), x / 0, np.isnan(x / 0 * 0), np.isfinite(x / 0), np.exp(x * 1e4)
 
 
 def assigned(np: Any) -> Any:
-    """What is written into arrays."""
+    """Results of writing into arrays."""
     a = np.zeros((3, 4))
     a[1] = 2
     a[:, 2] = np.asarray([1, 2, 3])
@@ -112,7 +112,7 @@ def test_what_is_written_into_arrays_of_a_browser_is_as_in_numpy(small: Any) -> 
 
 def test_the_page_says_which_engine_answers() -> None:
     page = (ROOT / "tensorlang" / "play" / "page.html").read_text()
-    assert page.count('<html lang="en">') == page.count('<meta charset="utf-8">') == 1  # what the build looks for
+    assert page.count('<html lang="en">') == page.count('<meta charset="utf-8">') == 1  # the build looks for this text
 
 
 def test_programs_that_pages_lead_to_the_playground_with_are_programs() -> None:
@@ -145,7 +145,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_node(built: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The answers that the engine gives in Node."""
+    """The answers of the engine in Node."""
     if shutil.which("node") is None:
         pytest.skip("no node is installed")
     command = ["node", str(SOURCES / "ask.mjs"), str(built)]
@@ -185,7 +185,7 @@ def test_programs_are_run_and_those_too_deep_lose_nothing_that_follows(built: Pa
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """The built files, as any host of pages gives them."""
+    """Serves the built files like any host of pages."""
 
     extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {
         ".mjs": "text/javascript",

@@ -1,4 +1,4 @@
-"""The playground: what it answers, to whom, and what its page shows."""
+"""The playground: its answers, to whom it answers, and the contents of its page."""
 
 from __future__ import annotations
 

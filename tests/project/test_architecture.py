@@ -87,9 +87,9 @@ def test_imports_go_one_way_only(module: Path) -> None:
 
 
 ROOMS = ("plan", "arrays", "kernels", "mesh", "emit")
-"""The rooms of lowering. Each knows of those before it alone, and of the library, which is Python to be copied.
+"""The rooms of lowering. Each imports only those before it, and the library, which is Python to be copied.
 
-What runs generated code stands above all of them.
+The code that runs generated code is above all of them.
 """
 
 
@@ -125,7 +125,7 @@ def files(module: Path) -> set[Path]:
 
 
 def circle(arrows: dict[Path, set[Path]]) -> list[Path]:
-    """Files each of which imports the next, the last one the first; none if there is no such circle."""
+    """Files each of which imports the next, and the last one the first; empty if there is no such circle."""
     done: set[Path] = set()
     for start in arrows:
         path: list[Path] = []

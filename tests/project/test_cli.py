@@ -1,4 +1,4 @@
-"""The command line: what it prints, where errors go, and that hostile files do no harm."""
+"""The command line: its output, its errors, and that hostile files do no harm."""
 
 from __future__ import annotations
 

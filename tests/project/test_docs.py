@@ -1,4 +1,4 @@
-"""The documentation is true: what it shows is what happens, its catalogues are whole, its links lead somewhere."""
+"""The documentation is true: its outputs are real, its catalogues are complete, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_examples_of_a_page_print_what_it_says(page: Path, tmp_path: Path, m
     for package in ("optax", "scipy", *(["torch"] if "import torch" in page.read_text() else [])):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_functions", registry.functions())  # what pages register is theirs
+    monkeypatch.setattr(registry, "_functions", registry.functions())  # registrations of a page end with it
     for example, printed in outputs(page.read_text(), page.name):
         assert example.printed in (None, printed), example.code
 
@@ -236,7 +236,7 @@ def test_sources_lead_to_files() -> None:
 
 
 class Page(HTMLParser):
-    """The anchors of a page, what it links to, and what it loads."""
+    """The anchors of a page, its links, and the files that it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -358,7 +358,7 @@ CELLS = "(x: [n]R, y: [n]R, v: [m]R, A: [n][m]R, B: [m][p]R, S: [n][n]R, k: [p]i
 
 
 def cheats() -> list[tuple[str, str, str]]:
-    """The rows of three that the cheat sheet has: NumPy, text and Python."""
+    """The rows of the cheat sheet that have three cells: NumPy, text and Python."""
     rows = []
     for line in (DOCS / "cheatsheet.md").read_text().splitlines():
         cells = [cell.strip().strip("`") for cell in line.strip("|").split(" | ")]

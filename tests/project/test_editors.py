@@ -1,4 +1,4 @@
-"""The grammar for editors knows the words that the language has, and colours programs as the lexer reads them."""
+"""The grammar for editors knows the words of the language, and colours programs as the lexer reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ EXAMPLES = [TEXT, *(path.read_text() for path in (ROOT / "examples").glob("*.tl"
 
 
 def coloured(text: str) -> dict[int, tuple[str, str]]:
-    """The scope and the text of what begins at each place, found as editors do: line by line, from left to right."""
+    """The scope and the text of the token that begins at each place, found as in editors: line by line, from left to
+    right."""
     rules = [(p["name"], re.compile(p["match"])) for p in textmate.grammar()["patterns"]]
     found: dict[int, tuple[str, str]] = {}
     start = 0

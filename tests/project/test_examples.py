@@ -17,7 +17,7 @@ from tensorlang.language import functions
 
 
 def documented() -> dict[str, Any]:
-    """The public functions, classes and modules that say more than that something went wrong."""
+    """The public functions, classes and modules, except errors."""
     found = {name: getattr(tl, name) for name in dir(tl) if not name.startswith("_")}
     found |= {f"{m}.{name}": getattr(getattr(tl, m), name) for m in ("fn", "passes") for name in getattr(tl, m).__all__}
     return {
@@ -43,12 +43,12 @@ WITHOUT = {
     "pictures": "docs/tutorial.md",
     "testing": "docs/howto/ci.md",
 }
-"""What is shown elsewhere, by examples that run, too."""
+"""Names that are shown elsewhere, in examples that run, too."""
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """Functions that an example registers are there for that alone."""
+    """Remove the functions that an example registers when it ends."""
     before = set(functions.functions())
     yield
     for name in set(functions.functions()) - before:

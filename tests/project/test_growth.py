@@ -1,4 +1,4 @@
-"""The pictures of the home page and of the benchmarks: what they show is what was kept of a run."""
+"""The pictures of the home page and of the benchmarks show the stored figures of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported when: JAX not before something is lowered or run, and next to nothing for `import tensorlang`."""
+"""Times of imports: JAX not before something is lowered or run, and next to nothing for `import tensorlang`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def imported(code: str) -> set[str]:
     """The modules that a new process has imported after running `code`."""
     asked = f"import sys\nimport tensorlang as tl\n{code}\nprint('\\n' + ' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
-    assert not done.stderr  # nor anything wrong as the process ends
+    assert not done.stderr  # nor does anything go wrong as the process ends
     return set(done.stdout.split())
 
 

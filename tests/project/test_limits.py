@@ -1,4 +1,4 @@
-"""What the page of limits says of pairs: in these programs, and no longer in others, code looks at all."""
+"""The page of limits on pairs: code looks at all pairs in these programs, and no longer in others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NEITHER = {
 
 
 def growth(f: tl.Function) -> float:
-    """How much more elements are added when 512 rows become 1024, than when 256 become 512."""
+    """The ratio of the elements added when 512 rows become 1024 to those added when 256 become 512."""
     small, middle, large = (sized_work(f, {"n": n}) for n in (256, 512, 1024))
     return (large - middle) / (middle - small)
 

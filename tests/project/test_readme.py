@@ -1,4 +1,4 @@
-"""What the README says is what happens: its commands are CI's, its example's output is real, its modules exist."""
+"""The README is true: its commands are CI's, its example's output is real, and its modules exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests are quick, and which ones one run takes."""
+"""Which tests are quick, and which tests one run takes."""
 
 from collections import Counter
 from types import SimpleNamespace

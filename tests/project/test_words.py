@@ -1,4 +1,4 @@
-"""The word list of CONTRIBUTING: docstrings, comments and docs are without the words that it advises against."""
+"""The word list of CONTRIBUTING: docstrings, comments and docs don't use the words that it advises against."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERYWHERE, PUBLIC = _tables()
 
 
 def _found(phrases: list[str], text: str) -> list[str]:
-    """Those of the phrases that occur in a text outside of code; a `first` one at its beginning."""
+    """The phrases that occur in a text outside of code; a `first` one only at its beginning."""
     prose = re.sub(r"\s+", " ", re.sub(r"`+[^`]*`+|>>>.*|\"[^\"]*\"", "", text)).strip()
     found = []
     for phrase in phrases:
@@ -69,7 +69,7 @@ def test_words_of_the_list_are_not_used(paths: list[Path]) -> None:
 
 
 def _public() -> Iterator[tuple[str, object]]:
-    """The public names, those of public modules, and the methods of public classes."""
+    """The public names, those in public modules, and the methods of public classes."""
     for name in dir(tl):
         what = getattr(tl, name)
         inner = (

@@ -65,7 +65,7 @@ print(json.dumps(made))
 
 
 def made(names: list[str], seeds: list[int], hash_seed: int, order: int, threads: int, run: bool = False) -> Any:
-    """What a new process makes of these benchmarks and of random programs, in a random order."""
+    """The results of a new process for these benchmarks and for random programs, in a random order."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
     asked = [sys.executable, "-c", MADE, json.dumps([names, seeds, order, threads, run])]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)

@@ -1,4 +1,4 @@
-"""What is kept on disk saves work and changes nothing: it gives what is made anew, or it is not used."""
+"""Entries on disk save work and change nothing: an entry equals what would be made anew, or it is not used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TEXT = "f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of our own, in which all is kept, however little time it took."""
+    """A directory of our own, in which everything is kept, however little time it took to make."""
     where = tmp_path / "cache"
     monkeypatch.setenv(disk.VARIABLE, str(where))
     monkeypatch.setattr(on_disk, "LEAST", 0.0)
@@ -49,7 +49,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def nothing_is_made(cache: Path) -> Callable[[], None]:
-    """From now on it fails to derive a program, to simplify one, or to generate code."""
+    """A function after whose call it fails to derive a program, to simplify one, or to generate code."""
     patch = pytest.MonkeyPatch()
 
     def begin() -> None:
@@ -73,7 +73,8 @@ def source(f: tl.Function) -> str:
 
 
 def check_what_is_read(f: tl.Function, deeper: bool = False) -> None:
-    """The adjoint of `f`, and its code, are read as they were made, and what is made of what was read is the same."""
+    """Assert that the adjoint of `f` and its code are read as they were made, and that results made from what was read
+    are the same."""
 
     def found(f: tl.Function) -> list[str]:
         g = tl.adjoint(f) if f.variables else f
@@ -113,7 +114,7 @@ def test_numbers_of_thousands_of_digits_do_no_harm(cache: Path) -> None:
 
 
 def test_what_predicates_bind_comes_back_as_it_was(cache: Path) -> None:
-    """Which shares an array of a relation's elements, if it is the same index in several."""
+    """An index that is the same in several predicates shares an array of a relation's elements."""
     check_what_is_read(random_function(random.Random(10088), scalars="smooth"))
 
 
@@ -184,7 +185,7 @@ def test_what_is_not_the_same_question_has_another_answer(cache: Path, monkeypat
     assert len(entries(cache)) == count + 1
     begun = disk._begun
     assert begun is not None
-    for k in range(len(begun)):  # of another version, or with another JAX
+    for k in range(len(begun)):  # from another version, or with another JAX
         monkeypatch.setattr(disk, "_begun", (*begun[:k], "another", *begun[k + 1 :]))
         monkeypatch.setattr(disk, "_sources", lambda: disk._begun[-1])
         before = len(entries(cache))
@@ -211,7 +212,7 @@ def test_programs_that_call_functions_of_users_are_not_kept(cache: Path) -> None
     def rule(x: tl.R[n], y: tl.R, y_bar: tl.R):  # type: ignore[no-untyped-def, valid-type]
         return tl.gen(n, lambda i: 2 * y_bar * x[i] + 0 * y)
 
-    kept = entries(cache)  # of how the rule was checked
+    kept = entries(cache)  # from the check of the rule
     made = tl.grad(f)
     assert entries(cache) == kept
     other = tl.parse("f(x: [n]R) = sum i:n. x[i] * x[i]")  # of the same text
@@ -242,7 +243,7 @@ def test_damaged_entries_are_made_anew(cache: Path) -> None:
 
 
 def test_answers_that_are_none_are_made_anew(cache: Path) -> None:
-    """With a digest that is right, as if somebody had written them who may."""
+    """With a correct digest, as if somebody with access had written them."""
     f = tl.parse(TEXT)
     g = str(tl.grad(f))
     (path,) = entries(cache)
@@ -322,7 +323,7 @@ def test_entries_are_bounded_and_the_oldest_go(cache: Path, monkeypatch: pytest.
     for k, question in enumerate(questions):
         disk.write(question, bytes(1000))
         if k % 50 == 0:
-            assert disk.read(questions[0]) is not None  # what is used is kept
+            assert disk.read(questions[0]) is not None  # used entries are kept
             time.sleep(0.01)
     count, taken = disk.usage()
     assert 0 < taken <= disk.MOST
@@ -430,7 +431,7 @@ def test_several_processes_share_it(cache: Path) -> None:
 
 
 def _programs(printed: str) -> list[str]:
-    """The programs in what a process has printed: a line that is not indented begins one."""
+    """The programs in the output of a process: a line that is not indented begins one."""
     found: list[str] = []
     for line in printed.splitlines():
         if line.startswith(" "):

@@ -1,4 +1,5 @@
-"""Fuzzing: whatever texts, archives and costs are, each stage gives a result or a `TensorlangError`, within limits.
+"""Fuzzing: whatever the texts, archives and costs, each stage returns a result or raises a `TensorlangError`, within
+limits.
 
 `TENSORLANG_FUZZ` is the number of inputs of each kind; without it, there are enough for about a minute.
 """
@@ -109,7 +110,7 @@ def data(f: tl.Function) -> dict[str, Any]:
 
 
 def is_worked_on_or_refused(text: str) -> None:
-    """Every stage does its work, or says why not, within limits."""
+    """Assert that every stage does its work, or says why not, within limits."""
     try:
         with tl.limits(steps=STEPS):
             functions = list(parse_module(text).values())

@@ -1,4 +1,4 @@
-"""Hostile text, names and arguments: a `TensorlangError` that can be shown, and nothing that was not asked for runs."""
+"""Hostile text, names and arguments: a `TensorlangError` that can be shown, and no code runs that was not asked for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ sys.addaudithook(_watch)
 
 @pytest.fixture(autouse=True)
 def nothing_else_runs() -> Iterator[None]:
-    """No test here may start a process, open a socket or move files."""
+    """Fail tests that start a process, open a socket or move files."""
     global _watched  # noqa: PLW0603
     _watched = []
     yield
@@ -52,7 +52,7 @@ def nothing_else_runs() -> Iterator[None]:
 
 
 def is_read_or_refused(text: str) -> None:
-    """Parsing gives programs, or an error that can be shown."""
+    """Assert that parsing returns programs, or raises an error that can be shown."""
     try:
         parse_module(text)
     except TensorlangError as error:
@@ -175,7 +175,7 @@ def test_odd_names_are_just_names(name: str) -> None:
 
 
 def has_only_known_names(source: str) -> None:
-    """Generated code reads nothing but what it binds, JAX, and a few builtins without effects."""
+    """Assert that generated code reads only names that it binds, JAX, and a few builtins without effects."""
     tree = ast.parse(source)
     bound = {"jax", "jnp", "lax"}
     read = set()
@@ -246,7 +246,7 @@ def test_parameters_that_no_text_can_have_never_reach_the_code(name: str, place:
 
 
 class Pretender:
-    """Claims a shape, and is no array."""
+    """Claims a shape, but is not an array."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape

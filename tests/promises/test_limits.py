@@ -45,7 +45,7 @@ HOSTILE = {
 
 
 def chain(count: int) -> tl.Function:
-    """A program of so many statements."""
+    """A program of `count` statements."""
     kinds = ("sin({x}[i]) * {x}[i]", "{x}[i] + 2 * {x}[i]", "[0 < i] * {x}[i - 1] + {x}[i]", "exp({x}[i]) - {x}[i]")
     lets = "".join(f"let x{k + 1} = gen i:n. {kinds[k % 4].format(x=f'x{k}')} in " for k in range(count))
     return tl.parse(f"f(x0: [n]R) = {lets}sum i:n. x{count}[i]")
@@ -85,7 +85,7 @@ def test_hostile_programs_end_where_a_limit_says(name: str, stage: str, monkeypa
             STAGES[stage](f)
     except TensorlangError as error:
         assert str(error)
-    assert sum(taken) < 100_000 + 2_000_000  # what one question about integer sets may take
+    assert sum(taken) < 100_000 + 2_000_000  # the most operations of one question about integer sets
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_long_programs_stay_far_from_the_limit() -> None:
         f = chain(count)
         tl.clear_caches()
         allowed = budget.STEPS_OF_A_NODE * f.nodes
-        with tl.limits(steps=allowed // 10):  # the steps that any program may take besides are not even touched
+        with tl.limits(steps=allowed // 10):  # the steps that every program may take in addition are not even used
             tl.lower(tl.grad(f))
 
 

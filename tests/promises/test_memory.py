@@ -1,4 +1,4 @@
-"""A process that meets ever new programs does not grow: what it remembers is bounded, and nothing else stays."""
+"""A process that meets ever new programs does not grow: its caches are bounded, and nothing else stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tensorlang.memory import MOST, clear_caches
 from tests.support import ROOT
 
 BY_PLACE = {"axis", "axes", "place", "_place", "_index", "_bound_name", "_division", "_numbered", "_bernoulli"}
-"""What is remembered without a bound: an index, or a number, for each of the first few natural numbers."""
+"""Caches without a bound: an index, or a number, for each of the first few natural numbers."""
 
 
 def texts(start: int, count: int) -> Iterator[str]:
@@ -32,7 +32,7 @@ def texts(start: int, count: int) -> Iterator[str]:
 
 
 def work(start: int, count: int) -> None:
-    """All that programs are for, but running them."""
+    """Everything that is done with programs, except running them."""
     for text in texts(start, count):
         f = tl.parse(text)
         g = tl.grad(f)
@@ -42,7 +42,7 @@ def work(start: int, count: int) -> None:
 
 
 def objects() -> int:
-    """The number of objects that the collector knows, all others collected."""
+    """The number of objects that the collector knows, after a collection."""
     gc.collect()
     return len(gc.get_objects())
 
@@ -83,7 +83,7 @@ def test_a_compiled_program_goes_with_its_last_user() -> None:
 
 @pytest.mark.slow
 def test_thousands_of_programs_take_no_more_memory_than_half_of_them() -> None:
-    """With an eighth of what is remembered elsewhere an eighth of the programs fills it."""
+    """With caches of an eighth of their usual size, an eighth of the programs fills them."""
     code = (
         "import tensorlang.memory as memory\n"
         "memory.MOST //= 8\nmemory._MOST_PROGRAMS //= 8\n"
@@ -94,7 +94,7 @@ def test_thousands_of_programs_take_no_more_memory_than_half_of_them() -> None:
 
 
 def grown(count: int) -> None:
-    """As many programs again, of which no more is remembered."""
+    """Assert that `count` further programs leave nothing behind once the caches are full."""
     work(0, count)
     assert max(cache.cache_info().currsize for cache in memory._caches) == memory.MOST
     before = objects()

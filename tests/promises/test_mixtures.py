@@ -1,4 +1,4 @@
-"""Programs that mix recurrences, choices, conditions on values, index arrays and derivatives keep what is promised."""
+"""Programs that mix recurrences, choices, conditions on values, index arrays and derivatives keep the promises."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def slope(f: Callable[[float], float]) -> float | None:
-    """The derivative of `f` at 0 by differences; None if they are not the same at two steps, as beside a kink."""
+    """The derivative of `f` at 0 by differences; None if they differ for two step sizes, as beside a kink."""
     a, b = ((f(h) - f(-h)) / (2 * h) for h in (1e-5, 1e-6))
     return a if abs(a - b) < 1e-4 * (1 + abs(a)) else None
 
 
 def check(seed: int, second: bool = False) -> None:
-    """What runs is what is meant, of the program and of its adjoint, which is its gradient by differences."""
+    """Assert that the code of a program and of its adjoint is right, and that the adjoint is the gradient by
+    differences."""
     text, n, rng = mixture(seed, depth=2 + seed % 2), (3, 2, 1, 0, 4)[seed % 5], np.random.default_rng(seed)
     f = tl.parse(text)
     given = mixed_data(n, seed)
@@ -92,12 +93,13 @@ def test_many_mixtures_run_as_they_are_meant_and_have_their_gradients(block: int
 @pytest.mark.parametrize("block", range(4))
 def test_gradients_of_mixtures_grow_no_faster_than_the_programs(block: int, share: int) -> None:
     for seed in range(block * BLOCK, block * BLOCK + BLOCK // share):
-        if " until " not in mixture(seed, lets=1 + seed % 2):  # the turns of a loop that data end are not counted
+        if " until " not in mixture(seed, lets=1 + seed % 2):  # the trips of a loop that data end are not counted
             grows(seed)
 
 
 def grows(seed: int) -> None:
-    """What runs of the gradient is no more than a few times what runs of the program, or at least does not grow."""
+    """Assert that the gradient's work is at most a few times the program's, or that at least the ratio does not
+    grow."""
     text = mixture(seed, lets=1 + seed % 2)
     f = tl.parse(text)
     g = tl.adjoint(f, "x")

@@ -1,4 +1,4 @@
-"""Extrema over computed arrays, in windows and in each other: random nests, compiled, as the evaluator says."""
+"""Extrema over computed arrays, in windows and in each other: random nests, compiled, agree with the evaluator."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.support.promises import close
 from tests.support.sampling import one_in
 
 LONG = 800
-"""Characters of an adjoint beyond which it is not differentiated once more: deriving that can take minutes."""
+"""An adjoint of more characters is not differentiated once more: deriving it can take minutes."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A random nest with arguments and a cotangent, and what the reference evaluator says of it and its adjoint."""
+    """A random nest with arguments and a cotangent, and the reference evaluator's values of it and its adjoint."""
 
     f: Function
     adjoint: Function
@@ -44,7 +44,7 @@ class Tried:
 
 
 def tried(seed: int) -> Tried:
-    """The nest of a seed, at sizes that are odd, even, 1, and 0 where that leaves index arrays something to be."""
+    """The nest of a seed, at sizes that are odd, even, 1, and 0 where index arrays still have possible elements."""
     rng = random.Random(seed)
     nest = random_nest(rng)
     f = tl.parse(nest.text)
@@ -136,7 +136,7 @@ CHECKS = (
     (40, a_batch_is_each_of_its_members),
     (20, second_derivatives_are_as_the_evaluator_says),
 )
-"""What is checked of every so many nests."""
+"""Checks, each made for one in a number of nests."""
 
 
 def check(seed: int) -> None:

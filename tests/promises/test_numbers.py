@@ -1,4 +1,4 @@
-"""A program whose sizes are numbers, as those from JAX are, does no more than the same whose sizes are symbols."""
+"""A program whose sizes are numbers, as in those from JAX, does no more than the same with symbols as sizes."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ RANDOM: dict[str, Callable[[random.Random], tl.Function]] = {
 }
 
 NOT_PROVED = {("windows", 1), ("windows", 23)}
-"""Kinds and seeds of adjoints whose text is not proved to be in bounds, though they are."""
+"""Kinds and seeds of adjoints whose text is not proved to be in bounds, although it is."""
 
 
 def with_numbers(f: tl.Function, sizes: Mapping[str, int]) -> tl.Function:
-    """`f`, as its text is read, with these numbers for its sizes."""
+    """`f`, read from its text with these numbers for its sizes."""
     text = str(f)
     for name, n in sizes.items():
         text = re.sub(rf"(?<![\w.']){name}(?![\w('\[])", str(n), text)
@@ -55,7 +55,8 @@ def does(f: tl.Function, sizes: dict[str, int]) -> Work:
 
 
 def do_no_more(f: tl.Function, sizes: dict[str, int]) -> None:
-    """With numbers at most twice as much: what is cut off at the ends of axes may be computed."""
+    """Assert that with numbers the work is at most twice as much: elements cut off at the ends of axes may be
+    computed."""
     symbols, numbers = does(with_numbers(f, {}), sizes), does(with_numbers(f, sizes), {})
     assert numbers.operations <= 2 * symbols.operations + 20 * LONG, f"{symbols} {numbers}\n{f}"
     assert numbers.elements <= 2 * symbols.elements + 20 * LONG, f"{symbols} {numbers}\n{f}"
@@ -83,13 +84,13 @@ def test_random_programs_mean_the_same_with_numbers(kind: str, seed: int) -> Non
             numbers = with_numbers(f, sizes)
             for ours, symbols in ((numbers, f), (tl.adjoint(numbers), tl.adjoint(f))):
                 given = random_arguments(symbols, random.Random(seed), sizes, exact=False)
-                if kind == "decays":  # of times in order
+                if kind == "decays":  # times are in order
                     times = test_decays.arguments(symbols, n, seed)
                     given = {p.name: x for p, x in zip(symbols.params, times, strict=True)}
                 wanted = jax.tree.leaves(tl.lower(symbols)(**given))
                 found = jax.tree.leaves(tl.lower(ours)(**given))
                 for x, y in zip(map(np.asarray, found), map(np.asarray, wanted), strict=True):
-                    there = ~np.isnan(y)  # a greatest element of none has no value
+                    there = ~np.isnan(y)  # the maximum of no elements has no value
                     np.testing.assert_allclose(x[there], y[there], 1e-7, 1e-9, err_msg=f"n = {n}\n{ours}")
 
 
@@ -100,7 +101,7 @@ def test_recurrences_do_no_more_with_numbers(name: str) -> None:
     do_no_more(tl.value_and_grad(f), {**c.sizes, "T": c.lengths[-1]})
 
 
-# the same of a thousand elements as of three hundred takes minutes
+# the cases of a thousand elements repeat those of three hundred, and take minutes
 @pytest.mark.parametrize("name", one_in(24, [c.name for c in CASES if not c.name.startswith("1000 ")]))
 def test_registered_programs_do_no_more_with_numbers(name: str) -> None:
     c = next(c for c in CASES if c.name == name)

@@ -110,7 +110,7 @@ def deep_calls(depth: int) -> Function:
 
 
 def deep_lets(depth: int) -> Function:
-    """let y = (let y = (..) in y * x) in y * x: lets nested in what lets bind."""
+    """let y = (let y = (..) in y * x) in y * x: lets nested in the values that lets bind."""
     x = Var("x", R)
     e: Expr = x
     for _ in range(depth):
@@ -161,7 +161,8 @@ def total(y: Var) -> Expr:
 
 
 def stencil(steps: int) -> Function:
-    """`steps` times the sum of both neighbours inside, and what was there at both ends: all of it, in three pieces."""
+    """`steps` times the sum of both neighbours inside, and the old values at both ends: the whole array, in three
+    pieces."""
     step = (
         "let v{next} = gen i:n + 2. [1 <= i <= n] * (v{k}[i - 1] + v{k}[i + 1])"
         " + [i = 0] * v{k}[i] + [i = n + 1] * v{k}[i] in "
@@ -171,14 +172,15 @@ def stencil(steps: int) -> Function:
 
 
 def layers(count: int) -> Function:
-    """`count` times the same matrix times a vector, each of the vectors before."""
+    """`count` times the product of the same matrix with the vector before."""
     step = "let y{next} = gen i:n. sum j:n. a[i, j] * y{k}[j] in "
     lets = "".join(step.format(k=k, next=k + 1) for k in range(count))
     return parse(f"layers(a: [n][n]R, y0: [n]R) = {lets} sum i:n. y{count}[i]")
 
 
 def pooled(count: int) -> Function:
-    """`count` times a convolution, tanh and the greatest of two neighbours: conditions ask where that was, in each."""
+    """`count` times a convolution, tanh and the maximum of two neighbours: conditions ask for the place of the maximum,
+    in each."""
     step = (
         "let h{k} = gen i:{width}*n. tanh(sum q:3. [0 <= i + q - 1 < {width}*n] * y{k}[i + q - 1] * w{k}[q]) in "
         "let y{next} = gen i:{half}*n. max a:2. h{k}[2*i + a] in "
@@ -190,7 +192,7 @@ def pooled(count: int) -> Function:
 
 
 def messages(count: int) -> Function:
-    """`count` times the greatest of what comes along edges: conditions ask whether there is an edge, in each."""
+    """`count` times the maximum of the values along edges: conditions ask whether there is an edge, in each."""
     step = "let y{next} = gen i:n. tanh(w[i] * [exists p:e. v[p] = i] * max p:e where v[p] = i. y{k}[u[p]]) in "
     lets = "".join(step.format(k=k, next=k + 1) for k in range(count))
     return parse(f"messages(y0: [n]R, w: [n]R, u: [e]idx(n), v: [e]idx(n)) = {lets} sum i:n. y{count}[i]^2")
@@ -242,7 +244,7 @@ STAGES: dict[str, Callable[[Function], object]] = {
 
 
 def steps(stage: Callable[[Function], object], f: Function) -> int:
-    """How many calls, of Python and of C functions, a stage makes, with nothing remembered from before."""
+    """The number of calls, of Python and of C functions, that a stage makes with empty caches."""
     count = 0
 
     def counter(frame: FrameType, event: str, argument: object) -> None:
@@ -251,7 +253,7 @@ def steps(stage: Callable[[Function], object], f: Function) -> int:
 
     before = sys.getprofile()
     clear_caches()
-    gc.disable()  # what is collected meanwhile is not the stage's work
+    gc.disable()  # garbage collection meanwhile is not the stage's work
     sys.setprofile(counter)
     try:
         stage(f)
@@ -264,7 +266,7 @@ def steps(stage: Callable[[Function], object], f: Function) -> int:
 STEPS_OF_A_STATEMENT = 16_000
 
 COUNTED = [name for name in STAGES if name not in ("unicode", "derivation")]
-"""Unicode differs from text, and the derivation from the adjoint, by no work of their own."""
+"""Unicode does no work beyond that of text, nor the derivation beyond that of the adjoint."""
 
 
 @pytest.mark.parametrize("stage", one_in(4, COUNTED[1:] + COUNTED[:1]))
@@ -314,7 +316,8 @@ def test_what_is_found_out_about_one_statement_serves_all_that_are_like_it(
 
 @pytest.mark.parametrize("program", [layers, stencil], ids=lambda program: program.__name__)
 def test_a_statement_like_others_takes_few_steps(program: Callable[[int], Function]) -> None:
-    """Counted on top of what the programs have in common; more than this means that something is worked out anew."""
+    """Counted in addition to the work that the programs have in common; more than this means that something is
+    recomputed."""
     few, many = [steps(adjoint, program(k)) for k in (15, 30)]
     assert (many - few) / 15 <= STEPS_OF_A_STATEMENT
 
@@ -322,7 +325,7 @@ def test_a_statement_like_others_takes_few_steps(program: Callable[[int], Functi
 def test_what_is_live_is_put_in_order() -> None:
     s = normal_ssa(long_program(5))
     assert live(s).statements == live(replace(s, statements=tuple(reversed(s.statements)))).statements
-    for k in range(len(s.statements)):  # one comes before what it reads, which others read as well
+    for k in range(len(s.statements)):  # one statement comes before another that it reads, which others read as well
         moved = live(replace(s, statements=(s.statements[k], *s.statements[:k], *s.statements[k + 1 :]))).statements
         assert all(moved.index(y) < moved.index(x) for x in moved for y in operands(x))
         assert set(moved) == set(s.statements)

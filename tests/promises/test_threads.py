@@ -1,4 +1,4 @@
-"""Threads that work beside each other: equal values are one object, and results are what they are in one thread."""
+"""Threads that work side by side: equal values are one object, and results are the same as in one thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THREADS = 4
 
 @pytest.fixture(autouse=True)
 def nothing_goes_wrong_unseen() -> Iterator[None]:
-    """Threads take turns as often as can be, and no exception is lost, such as in what is called as objects go."""
+    """Let threads switch as often as possible, and lose no exception, such as in finalisers."""
     lost: list[Any] = []
     interval, hook = sys.getswitchinterval(), sys.unraisablehook
     sys.setswitchinterval(1e-6)
@@ -44,7 +44,7 @@ def nothing_goes_wrong_unseen() -> Iterator[None]:
 
 
 def at_once(work: Callable[[int], T]) -> list[T]:
-    """What `work` gives in each of several threads, which begin at the same time."""
+    """The results of `work` in each of several threads, which begin at the same time."""
     start = Barrier(THREADS)
     results: dict[int, T] = {}
     errors: list[Exception] = []
@@ -53,7 +53,7 @@ def at_once(work: Callable[[int], T]) -> list[T]:
         start.wait()
         try:
             results[number] = work(number)
-        except Exception as error:  # whatever it is, the test fails with it
+        except Exception as error:  # whatever the error is, the test fails with it
             errors.append(error)
 
     threads = [Thread(target=begin, args=(number,)) for number in range(THREADS)]
@@ -122,7 +122,7 @@ def test_the_collector_is_left_as_it_is() -> None:
         seen.append(gc.isenabled())
 
     before = gc.get_threshold()
-    tl.clear_caches()  # what is remembered allocates nothing
+    tl.clear_caches()  # a cached result allocates nothing
     gc.callbacks.append(watch)
     gc.set_threshold(10)
     try:
@@ -140,7 +140,7 @@ def test_threads_leave_the_collector_as_it_was() -> None:
 
     def enter(late: bool) -> int:
         with few_collections:
-            both.wait()  # the first that leaves is not the last
+            both.wait()  # the first thread that leaves is not the last
             seen = gc.get_threshold()[0]
             if late:
                 both.wait()
@@ -154,7 +154,7 @@ def test_threads_leave_the_collector_as_it_was() -> None:
 
 
 def results(seed: int) -> list[str]:
-    """A random program as text, its adjoint, what they cost, and the code that runs it."""
+    """A random program as text, its adjoint, their costs, and the code that runs it."""
     text = str(random_function(Random(seed)))
     f = tl.parse(text)
     if not f.variables:

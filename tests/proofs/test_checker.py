@@ -1,4 +1,4 @@
-"""The independent checker: it takes the package's certificates, and refuses whatever is altered in them."""
+"""The independent checker: it accepts the package's certificates, and refuses any alteration of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_checker_shares_no_code_with_the_package() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
-                assert node.level <= 1, path  # from the checker itself, whatever it is called
+                assert node.level <= 1, path  # from the checker itself, under whatever name
                 names += [node.module or ""] if not node.level else []
             allowed = {"__future__", "islpy", *sys.stdlib_module_names}
             assert {name.split(".")[0] for name in names} <= allowed, path
@@ -91,13 +91,13 @@ def test_a_process_that_has_run_for_long_samples_no_less(monkeypatch: pytest.Mon
 
 
 def test_costs_are_compared_where_they_are_claimed() -> None:
-    # the greatest of nothing has no cost at n = 0
+    # the maximum of nothing has no cost at n = 0
     text = "f(x: [n]R) = let c = max i:n. x[i] in gen i:n. exp(x[i] - c)"
     assert check(certify(tl.parse(text)).to_json()).decided
 
 
 def test_a_program_that_has_no_value_somewhere_is_no_counterexample() -> None:
-    # its normal form takes the root of what is chosen alone
+    # its normal form takes the root only of the chosen value
     report = check(certify(tl.parse("f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))")).to_json())
     assert report.samples
 
@@ -229,7 +229,7 @@ Place = tuple[str | int, ...]
 
 
 def leaves(held: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every value of a JSON object that is no object or list, and every list, with its place."""
+    """Every plain value and every list that is not empty in a JSON object, with its place."""
     if isinstance(held, dict):
         for key, value in held.items():
             yield from leaves(value, (*path, key))
@@ -252,7 +252,7 @@ def with_leaf(text: str, path: Place, value: Any) -> str:
 
 
 def altered(path: Place, value: Any, choose: Any) -> Any:
-    """Another value in the place of `value`, which says something else."""
+    """Another value in place of `value`, with another meaning."""
     match value:
         case None:
             return "where0" if path[-1] == "theorem" else "t"
@@ -491,7 +491,7 @@ def test_the_exit_status_is_0_only_if_all_was_decided(tmp_path: Path) -> None:
 def test_the_exit_status_is_3_where_something_was_only_sampled(tmp_path: Path) -> None:
     held = json.loads(valid(PRODUCT))
     held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
-    held["bound"] = "2499/1000"  # the ratio comes near to 5/2 only at sizes that are not tried
+    held["bound"] = "2499/1000"  # the ratio approaches 5/2 only at sizes that are not tried
     code, said = status(tmp_path, held)
     assert code == 3
     assert said.startswith("product: NOT decided for all sizes, only sampled: the cost")

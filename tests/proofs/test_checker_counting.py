@@ -1,4 +1,4 @@
-"""Points counted at given sizes, as the search for counterexamples counts them."""
+"""Points counted at given sizes, as in the search for counterexamples."""
 
 from __future__ import annotations
 

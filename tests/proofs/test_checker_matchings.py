@@ -1,4 +1,4 @@
-"""Which factors of two products are paired: the right ones at once, however long the products are."""
+"""Pairing the factors of two products: the right ones are paired at once, however long the products are."""
 
 from __future__ import annotations
 

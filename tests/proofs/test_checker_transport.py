@@ -1,4 +1,4 @@
-"""Charges carried into others: whatever the steps are, what is carried is never more than what it is carried into."""
+"""Charges carried into others: whatever the steps, no charge is carried into a smaller one."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def random_step(rng: random.Random, ledger: Ledger) -> Carried:
 
 
 class Counted:
-    """How much there is on each side at some sizes and data, point by point."""
+    """The amount on each side at some sizes and data, counted point by point."""
 
     def __init__(self, ledger: Ledger, env: dict[str, Any]) -> None:
         self.ledger = ledger
@@ -111,7 +111,7 @@ class Counted:
 
     def _points(self, piece: Piece) -> int:
         found = 0
-        reach = range(4) if piece.domain is not None else range(-4, 6)  # what is left may be in other coordinates
+        reach = range(4) if piece.domain is not None else range(-4, 6)  # the remainder may be in other coordinates
         for at in product(reach, repeat=piece.dims):
             values = dict(zip(self.ledger.dims, (*at, *[0] * self.ledger.most), strict=False))
             found += self._holds(piece.points, {**self.env, **values})
@@ -148,8 +148,8 @@ def settings(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def attacked(seed: int) -> int:
-    """Carry at random, and count after each step: what is low beside what is high is never less than before. How many
-    steps did something."""
+    """Carry at random, and check after each step that low - high is never less than before. Return how many steps did
+    something."""
     rng = random.Random(seed)
     charges = [*random_charges(rng, 3), *((-w, d) for w, d in random_charges(rng, 3))]
     known = facts()
@@ -234,7 +234,7 @@ def test_only_an_index_of_few_values_is_split() -> None:
     ledger = Ledger(known, pieces_of([(ONE, box(N, number(3)))], [(ONE, box(N))], known))
     assert not ledger.split(Split(0, 0)) and not ledger.split(Split(0, 2)) and not ledger.split(Split(1, 1))
     assert ledger.split(Split(0, 1)) and [p.dims for p in ledger.low if p.weight] == [1, 1, 1]
-    assert not ledger.split(Split(0, 1))  # it is spent
+    assert not ledger.split(Split(0, 1))  # the piece is used up
 
 
 def test_steps_are_read_as_they_are_written() -> None:

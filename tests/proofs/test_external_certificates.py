@@ -1,4 +1,4 @@
-"""Certificates of programs that call external functions: what is assumed is told, all else is decided or refused."""
+"""Certificates of programs that call external functions: assumptions are reported, all else is decided or refused."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ STEPS = (
     "rowwise(x: [m][n]R, w: [n]R) = let y = fold t:T with s = x. gen j:m, i:n. sines(s[j])[i] * w[i] in "
     "sum j:m, i:n. y[j, i]",
 )
-"""Those in which steps of recurrences call external functions of their states."""
+"""Programs in which steps of recurrences call external functions of their states."""
 READ_AFTER = (
     "applied(A: [n][n]R, x: [n]R) = let y = fold t:T with s = x. times(A, s) in sum i:n. y[i]^2",
     "between(A: [n][m]R, B: [m][n]R, x: [m]R) = let y = fold t:T with s = x. times(B, times(A, s)) in sum j:m. y[j]",
     "squeezed(A: [n][n]R, x: [n]R) = let y = scan t:T with s = x. gen i:n. sin(times(A, s)[i]) in "
     "sum t:T, i:n. y[t, i]^2",
 )
-"""Those whose adjoints call functions of the states before and after a step, and give several cotangents for each."""
+"""Programs whose adjoints call functions of the states before and after a step, with several cotangents for each."""
 
 
 @cache
@@ -103,7 +103,7 @@ def test_what_can_be_neither_decided_nor_sampled_is_told_and_has_its_status(
     assert "NOT decided for all sizes, nor sampled: that the adjoint is the gradient" in out
 
 
-# ---- what is declared, changed: refused, or told
+# ---- changed declarations: refused, or reported
 
 
 def test_another_cost_is_told_and_decides() -> None:
@@ -208,7 +208,7 @@ CHANGES = (
 
 
 IN_LINES = [text for text in PROGRAMS if not text.startswith(("wide", "read"))]
-"""Those whose adjoints have an array in a line of its own."""
+"""Programs whose adjoints have an array in a line of its own."""
 
 
 @pytest.mark.parametrize("text", one_in(8, IN_LINES), ids=lambda text: text.partition("(")[0])
@@ -269,7 +269,7 @@ def test_wrong_gradients_of_steps_are_not_decided(place: int) -> None:
     held["transports"] = {}
     try:
         report = check(json.dumps(held))
-    except Refused as refused:  # where it differs before any step, it is seen at small sizes
+    except Refused as refused:  # a difference before any step is found at small sizes
         assert "<dY | D f(x) dx> and <adjoint | dx> differ" in str(refused)
         return
     assert not report.findings[0].decided

@@ -1,4 +1,4 @@
-"""Certificates of which one thing was changed so that they say what is false: none is accepted."""
+"""Certificates made false by one change: none is accepted."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_genuine_certificates_are_decided_for_all_sizes(text: str) -> None:
     assert check(certified(text)).decided
 
 
-# ---- templates: each changes a genuine certificate, or gives None where it does not fit
+# ---- templates: each changes a genuine certificate, or returns None where it does not fit
 
 
 def without_formulas(held: Held) -> Held:
-    """Without costs that would give a change away."""
+    """The certificate without the costs that would reveal a change."""
     held["costs"] = dict.fromkeys(held["costs"])
     held["supremum"] = None
     return held
@@ -80,7 +80,7 @@ MASKS = (
     "max({e}, 0 - 50)",
     "({e}) * (1 + [9 <= {n}] * 1/100)",
 )
-"""What may come in the place of an expression e under an index i of a range n."""
+"""Replacements of an expression e under an index i of a range n."""
 
 COSTS = (
     "({e}) + [6 <= {n}] * (0 * (sum qa:{n}, qb:{n}, qc:{n}, qd:{n}, qe:{n}. 1))",
@@ -95,7 +95,7 @@ _BINDER = re.compile(r"(\w+):(\w+)(?=,|$)")
 
 
 def masked(held: Held, rng: random.Random, key: str, masks: tuple[str, ...]) -> Held | None:
-    """Change what one `gen` of a program makes."""
+    """Change the body of one `gen` of a program."""
     text = held[key]
     places = list(_GEN.finditer(text, text.index(") =")))
     if not places:
@@ -213,7 +213,7 @@ _OTHERS = {"<=": ("<", "="), "<": ("<=", "="), "=": ("<=", "<"), "+": ("-",), "-
 
 
 def _is_comparison(text: str, at: int) -> bool:
-    """Whether the = there is none of a let."""
+    """Whether the = at this place does not belong to a let."""
     return "[" in text[text.rfind("\n", 0, at) : at].partition("=")[2]
 
 
@@ -266,8 +266,8 @@ def verdict(held: Held) -> str:
 
 
 def is_true_all_the_same(held: Held) -> bool:
-    """Whether the adjoint is the gradient of the program all the same, whatever the derivation is: by the package's own
-    normal form, or else at some sizes, for data with zeros, equal numbers, and of either sign."""
+    """Whether the adjoint is still the gradient of the program, whatever the derivation: by the package's own normal
+    form, or else at some sizes, for data with zeros, equal numbers, and of either sign."""
     original = genuine(next(text for text in PROGRAMS if text.partition("(")[0] == held["program"].partition("(")[0]))
     gradient = original["adjoint"]
     if held["program"] != original["program"]:
@@ -323,7 +323,7 @@ def test_hundreds_of_forgeries_are_refused() -> None:
     assert answers["true all the same"] <= 20
 
 
-# ---- the forgeries by which an earlier checker was deceived
+# ---- forgeries that deceived an earlier checker
 
 
 SQUARES = PROGRAMS[1]

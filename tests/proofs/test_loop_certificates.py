@@ -43,7 +43,7 @@ g(x: [n]R, y: [n]R) = sum i:n. part(x[i], y[i])
 
 
 def asked(code: Code, mode: str, derivative: Held | None = None) -> Answer:
-    """What the checker finds of a function and its derivative, by `mode` or another one, at their costs."""
+    """The checker's answer on a function and its derivative, by `mode` or another derivative, at their costs."""
     held = derivative or plain(derived(code, mode))
     own, whole = read(plain(code)), read(held)
     least = own.one_trip(own.body)
@@ -221,7 +221,7 @@ FALSE_OF_SLOPES: dict[str, Callable[[Held], None]] = {
 
 
 def _squared() -> Held:
-    """A function and its derivative, which fit each other."""
+    """A function with its right derivative."""
     square = ["op", "y", "*", ["a", "a"]], ["op", "d", "+", ["a", "a"]]
     value = {"params": ["a"], "whole": [], "body": list(square[:1]), "results": ["y"]}
     return {"program": value, "derivative": {**value, "body": list(square), "results": ["y", "d"]}}
@@ -237,7 +237,7 @@ def test_what_is_false_of_derivatives_of_derivatives_is_refused(name: str) -> No
 
 
 def statements(block: list[Any]) -> list[list[Any]]:
-    """All statements of a block as JSON has it."""
+    """All statements of a block in JSON."""
     found = []
     for s in block:
         inner = {"op": (), "if": (2, 3), "loop": (5, 7), "back": (8,)}[s[0]]
@@ -246,7 +246,7 @@ def statements(block: list[Any]) -> list[list[Any]]:
 
 
 def changed(held: Held, rng: random.Random) -> None:
-    """Change one thing of a program of a derivative."""
+    """Change one thing in the program of a derivative."""
     s = rng.choice(statements(held["body"]))
     names = [x for o in statements(held["body"]) for x in ([o[1]] if o[0] == "op" else o[4] if o[0] == "if" else o[2])]
 
@@ -279,7 +279,7 @@ def differ(code: Code, one: Held, other: Held, rng: random.Random) -> bool:
 
 
 def attacked(many: int, seed: int) -> Counter[str]:
-    """What becomes of derivatives of which one thing was changed."""
+    """The outcomes for derivatives in which one thing was changed."""
     rng = random.Random(seed)
     codes = [code for code in real_code().values() if plain(code)["body"]]
     for k in range(40):
@@ -322,7 +322,7 @@ def test_no_derivative_of_500_that_were_changed_is_decided_if_it_is_another_one(
 
 
 def decided(many: int) -> Counter[str]:
-    """Of how many random functions the derivative is decided, by dual numbers and by the adjoint."""
+    """The number of random functions whose derivative is decided, by dual numbers and by the adjoint."""
     found: Counter[str] = Counter()
     for seed in range(many):
         code = numbered(without_unused(code_of(tl.scalar(random_function(seed)[1]), 50)))

@@ -1,5 +1,5 @@
-"""Every rule has its theorem in proofs/, proved without axioms, or with those of the real numbers alone: by name
-everywhere, by Coq where it is installed."""
+"""Every rule has its theorem in proofs/, proved without axioms, or only with those of the real numbers: checked by name
+everywhere, and by Coq where it is installed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ REAL_AXIOMS = {
     "FunctionalExtensionality.functional_extensionality_dep",
     "Classical_Prop.classic",
 }
-"""What Coq's real numbers, and its library about them, assume."""
+"""The axioms of Coq's real numbers, and of its library about them."""
 
 DEFINED = re.compile(
     r"^\s*(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Inductive|Record|Notation)\s+([\w']+)", re.MULTILINE
@@ -160,7 +160,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assumptions(folder: Path, theorems: list[str]) -> list[str]:
-    """What Coq says that each theorem assumes, one after the other."""
+    """The assumptions of each theorem as reported by Coq, in order."""
     names = [THEOREMS[theorem] for theorem in theorems]
     requires = "".join(f"Require {module}.\n" for module in sorted({name.rpartition(".")[0] for name in names}))
     prints = "".join(f"Print Assumptions {name}.\n" for name in names)

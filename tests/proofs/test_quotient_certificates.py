@@ -1,4 +1,5 @@
-"""Certificates of programs with quotients of indices and of elements: all is decided, and no forged one is."""
+"""Certificates of programs with quotients of indices and of elements: everything is decided, and no forgery is
+accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ PROGRAMS = {
     "greatest of a block": "f(x: [4*n]R) = sum i:4*n. x[i] * max k:4*n where k // 4 = i // 4. x[k]",
 }
 RATIOS = ("shared", "blocks", "shares of a block", "even and odd", "taps", "steps")
-"""Those of which it is known how large the ratio of the claim's sides gets."""
+"""Programs for which the supremum of the ratio of the claim's sides is known."""
 FALSE = {
     "at large sizes": "[n <= 9] * ({e})",
     "at even sizes": "[exists qq:n. n = 2*qq + 1] * ({e})",
@@ -36,7 +37,7 @@ FALSE = {
     "at the first of each block but one": "({e}) + [exists qq:n. {i} = 4*qq and 1 <= qq] * 1",
     "in the second half of each block": "[exists qq:n. 0 <= {i} - 4*qq < 2] * ({e})",
 }
-"""What may come in the place of an expression e under an index i, so that it is false somewhere."""
+"""Replacements of an expression e under an index i that are false somewhere."""
 COSTLY = {
     "at large sizes": "({e}) + [6 <= n] * (0 * (sum qa:n, qb:n, qc:n, qd:n, qe:n. 1))",
     "in every other place": "({e}) + 0 * (sum qa:n, qb:n, qc:n, qd:n, qe:n. [exists qq:n. qa = 2*qq and 3 <= qq] * 1)",
@@ -45,7 +46,7 @@ COSTLY = {
 
 
 def changed(text: str, template: str) -> Held:
-    """A certificate of whose gradient the last array is changed."""
+    """A certificate with the last array of its gradient changed."""
     held = without_formulas(genuine(PROGRAMS[text]))
     adjoint = held["adjoint"]
     place = [*re.finditer(r"^ *(?:let \w+ = )?gen (\w+):[^.]*\.\s", adjoint, re.MULTILINE)][-1]

@@ -1,5 +1,5 @@
 """Random programs that call external functions: values, gradients and costs are right, and their certificates are
-decided or say why not; what is changed in meaning is not decided."""
+decided or say why not; certificates with a changed meaning are not decided."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TRIES = 8
 
 
 def case_of(seed: int) -> Case | None:
-    """A program with calls, and arguments; None if it has none, or calls where conditions on values hide them."""
+    """A program with calls, and arguments; None if it has no calls, or calls hidden by conditions on values."""
     rng = random.Random(seed)
     f = random_function(
         rng, scalars="smooth", fuel=12, chooses=seed % 2 == 1, compares=seed % 3 == 2, routines=ROUTINES
@@ -59,7 +59,7 @@ def certified(case: Case) -> str | None:
     try:
         return tl.certify(case.f).to_json()
     except CostBoundExceeded as error:
-        if not case.relations:  # else what it costs is up to these
+        if not case.relations:  # otherwise its cost depends on these data
             derived = derive(case.f, None)
             assert error.sizes is not None
             assert error.costs is not None
@@ -75,7 +75,7 @@ def answer(text: str) -> str:
     try:
         return "decided" if check(text, seconds=30).decided else "not decided"
     except (Refused, TooLarge) as error:
-        # nothing is said by certify of what it costs where a condition on values hides a call
+        # certify says nothing about the cost where a condition on values hides a call
         return "calls are not hidden" if "the adjoint costs" in str(error) else type(error).__name__
 
 

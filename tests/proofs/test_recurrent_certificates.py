@@ -29,7 +29,7 @@ DECIDED = sorted(
         "one after the other",  # its cost is counted
     }
 )
-"""The recurrences of which everything is decided for all sizes."""
+"""The recurrences about which everything is decided for all sizes."""
 MORE = {
     "a condition on values": "f(x: [T]R) = fold t:T with s = 0. if x[t] > 0 then s + x[t] * x[t] else s",
     "a condition on the state": "f(x: [T]R, c: R) = fold t:T with s = c. if s > x[t] then s * x[t] else sin(s)",
@@ -58,7 +58,7 @@ def checked(text: str) -> Report:
 def test_the_gradient_and_its_cost_are_decided_for_all_numbers_of_steps(name: str) -> None:
     report = checked(PROGRAMS[name])
     assert report.decided, str(report)
-    assert not report.searched  # the certificate tells how costs are carried
+    assert not report.searched  # the certificate says how costs are carried
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_data_conditions_and_extrema_may_be_in_steps_and_of_states(name: str) ->
 
 MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name}
 OPEN = ("Elo ratings", "online factorisation")
-"""Those that are not decided: data say where their states change, and whether two of these places are one."""
+"""Programs that are not decided: data determine where their states change, and whether two of these places coincide."""
 
 
 @pytest.mark.parametrize("name", one_in(4, [name for name in MEASURED if name not in OPEN]))

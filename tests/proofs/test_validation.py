@@ -1,4 +1,5 @@
-"""What the checker calls equal, or no more expensive, is so when it is evaluated and counted: on random programs."""
+"""Programs that the checker calls equal, or no more expensive, are so when evaluated and counted: on random
+programs."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from tests.support.programs import random_function
 from tests.support.sampling import one_in
 
 SIZES = (1, 2, 3, 4, 5, 7)
-"""Sizes from 1 on: what is decided is decided for these."""
+"""Sizes from 1 on, for which decisions hold."""
 
 
 def program(f: tl.Function) -> Program:
@@ -107,7 +108,7 @@ def mutants(f: tl.Function, rng: random.Random, many: int) -> list[Program]:
 
 
 def compare(f: Program, g: Program, seed: int) -> int:
-    """How many questions were answered by yes; each must be so at all sizes that are tried."""
+    """The number of questions answered by yes; asserts that each answer is true at all sizes that are tried."""
     same, cheap = is_equal(f, g), is_no_more(f, g)
     if not same and not cheap:
         return 0
@@ -147,7 +148,7 @@ TOTAL = "let a = gen i:n. sum k:n. [p[k] = p[i]] * exp(y[k]) in"
 
 
 def over_groups(rng: random.Random) -> str:
-    """A sum over the group of i, of what is read at j and what an element says at i or j."""
+    """A sum over the group of i, of values read at j and of elements of index arrays at i or j."""
     told = rng.choice([GREATEST, TOTAL, "let a = gen i:n. y[p[i]] in", "let a = gen i:n. y[i] in"])
     tie = rng.choice(["p[j] = p[i]", "p[j] = p[i]", "q[j] = p[i]", "p[j] = p[i] and j <= i"])
     body = rng.choice(["sin(x[j] * {})", "x[j] * {}", "exp(x[j]) * recip({})", "x[j] * x[j] * {}"])
@@ -333,4 +334,4 @@ def test_long_products_are_equal_however_they_are_cut_into_lines() -> None:
 @pytest.mark.slow
 def test_long_products_that_differ_in_a_factor_are_not_equal() -> None:
     first, second = product_of(LONG, 1), product_of([*LONG[:70], "sin(x)", *LONG[71:]], 7)
-    assert equal(Side(first), Side(second), (), Budget(120)) is not None  # within the time: else it raises
+    assert equal(Side(first), Side(second), (), Budget(120)) is not None  # within the time, or an error is raised

@@ -1,4 +1,4 @@
-"""Loops that conditions hide: they make no trip, in values and derivatives, whatever is around them."""
+"""Loops hidden by conditions make no trip, in values and derivatives, whatever is around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ scalar settle(a) =
   while abs(x - 6) > 1
   do 0.5 * (x + 6)
 """
-"""Where their values are read they take at most 3 trips; at 1, which stands for what is hidden, and at 0 more."""
+"""Where their values are read, they take at most 3 trips; at 0, and at 1, which stands for hidden values, they take
+more."""
 MOST = 3
 
 PROGRAMS = {
@@ -53,7 +54,7 @@ def program(name: str) -> tl.Function:
 
 @pytest.fixture
 def trips(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many trips each loop that runs makes."""
+    """The number of trips of each loop that runs."""
     found: list[int] = []
 
     def loop(test: Any, body: Any, state: Any) -> Any:

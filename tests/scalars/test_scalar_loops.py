@@ -1,4 +1,4 @@
-"""Functions of numbers with loops that data decide: values, derivatives, and what they cost on each path."""
+"""Functions of numbers with data-dependent loops: values, derivatives, and their cost on each path."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ STEP = 1e-6
 
 
 def code_of(function: ScalarCode, bound: int | None = None) -> Code:
-    """The code of a function all of whose parameters are values of a program."""
+    """The code of a function, all of whose parameters are values of a program."""
     params = function.body.__code__.co_varnames[: function.body.__code__.co_argcount]
     return read(function, {p: Term(Var(p, R)) for p in params}, bound).code
 
 
 def agree(seed: int) -> float | None:
-    """Check one random function at some points; the largest ratio of costs seen, None if it was refused."""
+    """Check one random function at some points. Return the largest ratio of costs seen, None if it was refused."""
     source, body = random_function(seed)
     try:
         code = numbered(code_of(tl.scalar(body), 50))
     except tl.TypeMismatch as error:
-        # the only reason: a name that some path has given no value
+        # the only reason is a name that has no value on some path
         assert "no value on every path" in str(error), source
         return None
     rng = random.Random(seed)
@@ -134,7 +134,7 @@ def newton(a: Any, x: Any) -> Any:
 
 @tl.scalar
 def halves(x: Any) -> Any:
-    """How often x is halved until it is at most 1, and what is left."""
+    """How often x is halved until it is at most 1, and the remainder."""
     count, left = 0, x
     while left > 1:
         left /= 2
@@ -412,7 +412,7 @@ def test_code_of_jax_is_the_value_on_every_path() -> None:
                 np.testing.assert_allclose(np.array(found).T, want, rtol=1e-6, atol=1e-9)
 
 
-# paths that come near to the bound
+# paths that come near the bound
 
 
 def adversaries() -> list[Any]:

@@ -1,4 +1,4 @@
-"""Functions of numbers as text: printed, read back, called by programs, refused with their place."""
+"""Functions of numbers as text: printed, read back, called by programs, and refused with the place of the mistake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ f(a: [n]R) = sum i:n. root(a[i], 1) * huber(a[i], 2)
 
 
 def again(code: Code) -> Code:
-    """What is read of the text of `code`."""
+    """`code`, read back from its text."""
     return module_of(code_text(code), "<code>")[1][code.name].code
 
 

@@ -90,7 +90,7 @@ def predicates(draw: st.DrawFn, depth: int = 3, bound: tuple[Index, ...] = (), e
 
 
 def weaker(draw: st.DrawFn, p: Predicate) -> Predicate:
-    """Something that `p` implies: without some conjuncts, and with `exists` instead of what is given."""
+    """A predicate that `p` implies: without some conjuncts, and with `exists` in place of given indices."""
     parts = [weaker_part(draw, q) for q in conjuncts(p) if draw(st.integers(0, 3))]
     made = conjunction(parts)
     if draw(st.booleans()):
@@ -173,7 +173,7 @@ def test_of_an_element_that_is_there_one_of_all_cases_holds() -> None:
     either = disjunction([equal(e, constant(0)), equal(e, constant(1))])
     assert implies(there, either)
     assert simplify_in(either, {t: atom_affine(steps)}) is TRUE
-    assert not implies(within(atom_affine(t), atom_affine(steps) + 1), either)  # the last one may not be there
+    assert not implies(within(atom_affine(t), atom_affine(steps) + 1), either)  # the last element may not exist
     assert not implies(there, disjunction([equal(e, constant(0)), equal(e, constant(2))]))
     split = disjunction([less(p, atom_affine(row)), equal(p, atom_affine(row)), less(atom_affine(row), p)])
     assert implies(conjunction([there, within(atom_affine(row), n)]), split)

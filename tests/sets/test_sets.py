@@ -54,7 +54,7 @@ RANGES = conjunction([within(i, n), within(j, m)])
 
 
 def points(full: bool = True) -> Iterator[Point]:
-    """Every point of the box, with relations that hold wherever they may, or here and there."""
+    """Every point of the box, with relations that hold everywhere, or here and there."""
     for sizes in itertools.product(range(4), repeat=2):
         rng = np.random.default_rng(sizes)
         data = {"r": np.ones(sizes, bool), "s": np.ones(sizes[:1], bool)}

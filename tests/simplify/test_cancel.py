@@ -1,4 +1,4 @@
-"""What is added where a maximum is attained is left out where it is 0: derivatives of shifted exponentials."""
+"""A term that is added where a maximum is attained is left out if it is 0: derivatives of shifted exponentials."""
 
 from __future__ import annotations
 

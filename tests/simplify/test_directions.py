@@ -1,4 +1,4 @@
-"""Derivatives direction by direction, as forward mode gives them, become as cheap as the adjoint by simplification."""
+"""Derivatives taken direction by direction, as in forward mode, become as cheap as the adjoint by simplification."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ KEPT = {
         lambda n, m: n + 3 * n * m,
     ),
 }
-"""To which no law applies, with what they cost once each value is computed once."""
+"""Programs to which no law applies, with their cost when each value is computed once."""
 
 
 def shapes(f: tl.Function, sizes: dict[str, int]) -> list[tuple[int, ...]]:
@@ -149,7 +149,7 @@ def test_no_law_is_applied_that_saves_nothing(name: str) -> None:
 
 
 class Writer:
-    """Random programs of a few lets in which much is alike: few inputs, few functions, and any order of axes."""
+    """Random programs of a few lets with many similar parts: few inputs, few functions, and any order of axes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

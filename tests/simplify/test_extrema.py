@@ -1,4 +1,4 @@
-"""Greatest and least values that are read back from choices, under conditions of what is chosen from and of readers."""
+"""Maxima and minima that are read back from choices, under conditions on the values chosen from and of readers."""
 
 from __future__ import annotations
 

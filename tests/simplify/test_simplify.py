@@ -1,4 +1,4 @@
-"""Narrowing, factorisation and assembly: what programs become, and that they never get dearer."""
+"""Narrowing, factorisation and assembly: the resulting programs, which never cost more."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_sizes_that_are_given_choose_the_order_of_a_chain() -> None:
 
 def test_a_product_is_computed_by_each_of_its_readers_where_that_is_cheaper() -> None:
     f, sizes = tl.parse(PRODUCTS["shared product"]), {"n": 10, "k": 10, "d": 10}
-    assert cheap(f, **sizes) == 3 * 1000 - 200  # at n = 1 the other way is dearer
+    assert cheap(f, **sizes) == 3 * 1000 - 200  # at n = 1 the other way is more expensive
     assert tl.cost(tl.simplify(f, **sizes), **sizes) == 100 - 10 + 100 + 2 * 1000 - 100
 
 
@@ -291,7 +291,7 @@ def test_alternatives_that_are_one_band_or_have_many_points_stay_together() -> N
 
 
 def test_what_holds_at_each_place_of_a_list_is_not_said_of_its_first_one() -> None:
-    """Whatever the summed k is, 0 <= b[k] - i says nothing of b[0]."""
+    """Whatever the summed k is, 0 <= b[k] - i says nothing about b[0]."""
     f = tl.parse("""f(x: [9]R, y: [9]R, a: [9]idx(9), b: [9]idx(9)) =
         let A = gen i:9, j:9. [i = j] * x[i] + [i + 1 = j] * y[j] in sum i:9. sum r:9. A[a[i], r] * A[r, b[i]]""")
     g = tl.grad(f)

@@ -1,4 +1,4 @@
-"""Squares multiplied out on demand: the same function, as products of matrices, rounded in another way."""
+"""Squares multiplied out on demand: the same function, as matrix products, rounded differently."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Programs cost what their brute-force support costs, up to a stated factor: what is not 0 and is read.
+"""Programs cost what their brute-force support costs, up to a stated factor: the points that are nonzero and read.
 
 For each random program of masks, prefix sums, suffixes, windows and sums of diagonals, its matrices are evaluated
-densely, and from their points is counted what one must compute: an operation for each point at which a matrix is not 0
-and its reader reads it, as many for each as its right-hand side has. The program, simplified, and its adjoint must cost
-at most `FACTOR` (`VECTORS` where vectors are made of vectors) and `ADJOINT` times that, inputs and outputs included.
+densely, and the necessary operations are counted from their points: for each point at which a matrix is nonzero and its
+reader reads it, the operations of its right-hand side. The program, simplified, and its adjoint must cost at most
+`FACTOR` (`VECTORS` where vectors are made of vectors) and `ADJOINT` times that, inputs and outputs included.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROW, COLUMN = np.indices((N, N))
 
 @dataclass
 class Chain:
-    """Matrices each of which is made of the one before, point by point, under a condition; then a sum of the last."""
+    """Matrices, each computed from the one before, point by point, under a condition; then a sum of the last."""
 
     text: str
     needed: int
@@ -104,7 +104,7 @@ ROWS = {
     "[i <= 10] * ": lambda i: i <= 10,
 }
 TERMS = [("{}[j]", 0, 0), ("y[j] * {}[j]", 1, 0), ("{}[j] * y[i]", 0, 1), ("sin({}[j]) * y[i]", 1, 1)]
-"""Of a sum with j of the array before: what is done for each j, and for each sum."""
+"""Terms of a sum over j of the array before, with the operations for each j, and for each sum."""
 AROUND = [("{}", 0), ("y[i] * ({})", 1), ("tanh({})", 1), ("({}) * ({})", 1)]
 LAST = {
     "gen i:n. {}[i] * y[i]": lambda i: i >= 0,
@@ -115,11 +115,11 @@ LAST = {
 
 
 def running(seed: int) -> Chain:
-    """Vectors each of which is made of sums of the one before, up to its place, from its place on, or in a window."""
+    """Vectors, each computed from sums of the one before, up to its place, from its place on, or in a window."""
     rng = random.Random(seed)
     place = np.arange(N)
     lets, steps, before = [], [], "x"
-    there = place >= 0  # where the vector before is not 0
+    there = place >= 0  # where the vector before is nonzero
     for k in range(rng.randint(1, 4)):
         ends, (term, of_each, of_sum), (around, of_row) = (
             rng.choice(sorted(ENDS_OF_SUMS)),
@@ -157,7 +157,7 @@ def test_running_sums_and_windows_cost_the_points_that_are_read(start: int) -> N
 
 @pytest.mark.parametrize("start", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 64, 4))])
 def test_running_sums_and_windows_run_in_a_few_passes_for_each(start: int) -> None:
-    """What runs makes some elements for each place of each vector, whatever the sums are over."""
+    """The code computes some elements for each place of each vector, whatever the ranges of the sums."""
     n, x = 1024, np.ones(1024, np.float32)
     for seed in range(start, start + 4):
         f = tl.parse(running(seed).text)

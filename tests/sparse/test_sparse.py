@@ -1,4 +1,4 @@
-"""Hessians and Jacobians as they lie: cheap, and the same in every layout."""
+"""Hessians and Jacobians in sparse layouts: cheap, and the same in every layout."""
 
 from __future__ import annotations
 

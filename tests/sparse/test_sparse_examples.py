@@ -45,7 +45,7 @@ def test_programs_of_the_benchmark_have_the_derivatives_of_jax(p: Program) -> No
 
 @pytest.mark.parametrize("p", PROGRAMS, ids=lambda p: p.name)
 def test_as_many_elements_are_stored_as_there_are_other_than_0(p: Program) -> None:
-    """Up to a half more: a block of several unknowns at a place is stored as a whole."""
+    """At most a half more are stored: a block of several unknowns at a place is stored as a whole."""
     shape = tuple(n if n == 2 else min(n, 34) for n in p.shapes[0])
     x = jnp.asarray(np.random.default_rng(0).normal(size=shape) / 2, jnp.float32)
     stored = ours(p)(x).data.size

@@ -1,4 +1,4 @@
-"""What tests share: programs, data, and what is compared how."""
+"""Helpers that tests share: programs, data, and comparisons."""
 
 from pathlib import Path
 

@@ -68,7 +68,7 @@ class _Names:
         if (a, b) in self.done:
             return True
         for x, y in self.bound(a, b):
-            self.same[x] = y  # where a part is shared, one variable of the one program is several of the other
+            self.same[x] = y  # where a part is shared, one variable of one program corresponds to several of the other
         if not self.here(a, b) or len(children(a)) != len(children(b)):
             return False
         for x, y in zip(children(a), children(b), strict=True):

@@ -20,7 +20,7 @@ CHUNK = 50
 
 
 def broken(name: str, seed: int) -> str | None:
-    """What the program of `seed` shows against a promise, None for nothing."""
+    """How the program of `seed` breaks a promise; None if it does not."""
     promise = PROMISES[name]
     case = case_for(promise, seed)
     try:
@@ -32,7 +32,8 @@ def broken(name: str, seed: int) -> str | None:
 
 
 def run_chunk(job: tuple[str, int, int]) -> tuple[str, int, float, list[str]]:
-    """A promise on the programs of a stretch of seeds: its name, how many, the seconds, what was found."""
+    """Check a promise on the programs of a range of seeds. Return its name, the number of programs, the seconds, and
+    the findings."""
     name, first, last = job
     start = time.perf_counter()
     share = PROMISES[name].share
@@ -42,14 +43,14 @@ def run_chunk(job: tuple[str, int, int]) -> tuple[str, int, float, list[str]]:
 
 
 def jobs(names: list[str], first: int, programs: int) -> Iterator[tuple[str, int, int]]:
-    """Stretches of seeds, all promises at each before the next."""
+    """Ranges of seeds, each with all promises before the next range."""
     for begin in range(first, first + programs, CHUNK):
         for name in names:
             yield name, begin, min(begin + CHUNK, first + programs)
 
 
 def main() -> int:
-    """Run the promises; 1 if one is broken."""
+    """Run the promises; return 1 if one is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -1,4 +1,4 @@
-"""The code in pages of Markdown, run as a reader would run it, and what the page says that it prints."""
+"""The code in pages of Markdown, run as a reader would run it, and the output that the page states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Example:
-    """A block of Python, and what it prints according to the page: the next block, if that is text."""
+    """A block of Python, and its output according to the page: the next block, if that is text."""
 
     code: str
     printed: str | None
@@ -35,10 +35,10 @@ def examples(page: str) -> Iterator[Example]:
 
 
 def outputs(page: str, source: str) -> Iterator[tuple[Example, str]]:
-    """The page's examples and what they print, run one after the other in one namespace.
+    """The page's examples with their output, run one after the other in one namespace.
 
-    An error of tensorlang that ends an example counts as printed, as the last line of Python's traceback, where the
-    page says what is printed.
+    Where the page states the output, an error of tensorlang that ends an example counts as printed, as the last line of
+    Python's traceback.
     """
     names: dict[str, object] = {"__name__": "__page__"}
     for example in examples(page):

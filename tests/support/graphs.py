@@ -47,7 +47,7 @@ class _Writer:
 
     def arrays(self, *kind: str) -> list[str]:
         given = {(_NODE,): ["x", "z"], (_EDGE,): ["w"], (_NODE, _CHANNEL): ["T"]}.get(kind, [])
-        # what is new is read more often
+        # new arrays are read more often
         return given + 3 * [name for name, of, _ in self.lets if of == ",".join(kind)]
 
     def node_at(self, p: str) -> str:
@@ -176,7 +176,7 @@ class _Writer:
 
 
 def random_program(rng: random.Random) -> tl.Function:
-    """A program whose value is a number, of all of `PARAMS` (the relation in some)."""
+    """A program whose value is a number, with all of `PARAMS` (the relation in some)."""
     return tl.parse(_Writer(rng, edges=rng.random() < 0.3).program())
 
 

@@ -1,4 +1,4 @@
-"""Programs of one size n: what runs is right, and grows with n."""
+"""Programs of one size n: checks that the code that runs is right, and that its work grows with n."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def derivatives(f: tl.Function) -> list[tl.Function]:
 
 
 def agrees(f: tl.Function, *sizes: int, rng: random.Random | None = None) -> None:
-    """What runs of `f` and of its gradient is what they mean, at these sizes."""
+    """Assert that the code of `f` and of its gradient computes what they mean, at these sizes."""
     with jax.enable_x64(True):
         for n in sizes:
             data = rng or random.Random(n)
@@ -36,8 +36,8 @@ def agrees(f: tl.Function, *sizes: int, rng: random.Random | None = None) -> Non
 
 
 def grows_linearly(f: tl.Function, derived: bool = True, least: int = 64, power: int = 1) -> None:
-    """What XLA does of `f`, and of its gradient if `derived`, also as JAX takes it, grows with n, or that power of it,
-    at three sizes from `least` on.
+    """Assert that XLA's work for `f`, and if `derived` for its gradient, also when JAX takes it, grows with n, or the
+    given power of n, at three sizes from `least` on.
 
     From 2048 on a triangle is not cut into more blocks.
     """

@@ -1,4 +1,4 @@
-"""Random JAX functions with loops whose steps make integers and conditions, of data, counters and of states."""
+"""Random JAX functions with loops whose steps make integers and conditions from data, counters and states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random JAX functions of pairs under masks: bands, blocks, rows, columns, and what data say, and unions of these."""
+"""Random JAX functions of pairs under masks: bands, blocks, rows, columns, masks given by data, and unions of these."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = (
     "s[:, None] == s[None]", "s[:, None] // 2 == j", "(i <= j) & (j < i // 2 + s[:, None])",
     "(i % 2 == 0) & (j == i + 1)",
 )  # fmt: skip
-"""Other masks of indices and of integers of all kinds, most of them of a share of all points."""
+"""Other masks of indices and of integers of all kinds, most of which hold at a share of all points."""
 
 PAIRS = ("x[:, None] * y[None]", "jnp.sin(x[:, None] * y[None])", "(x[:, None] - y[None]) ** 2",
          "jnp.exp(-x[:, None] * y[None])", "jnp.tanh(x[:, None] + y[None])")  # fmt: skip
@@ -46,7 +46,7 @@ def union(rng: random.Random, masks: tuple[str, ...], most: int = 3) -> str:
 
 
 def source(mask: str, pairs: str, result: str, fill: str = "0") -> str:
-    """A function of numbers and integers that are data: a sum of what `result` makes of `pairs` where `mask` holds."""
+    """A function of numbers and integer data: a sum of `result` applied to `pairs` where `mask` holds."""
     return f"""def f(x, y, a, b, s, e, k):
     n = len(x)
     i, j = jnp.arange(n)[:, None], jnp.arange(n)[None]
@@ -73,7 +73,7 @@ def any_mask(rng: random.Random) -> str:
 
 
 def data(n: int, seed: int = 0) -> list[Any]:
-    """Arguments: s has places before and beyond the array, e ends, k small integers of few bits."""
+    """Arguments: s has places before and beyond the array, e has ends, k has integers of few bits."""
     rng = np.random.default_rng(seed)
     whole = lambda low, high, kind=np.int32: jnp.asarray(rng.integers(low, high, n), kind)
     numbers = [jnp.asarray(rng.normal(size=n)) for _ in range(2)]

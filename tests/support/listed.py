@@ -1,4 +1,4 @@
-"""Random programs that read tables of all pairs at pairs that data list."""
+"""Random programs that read tables of all pairs at listed pairs, given by data."""
 
 from __future__ import annotations
 

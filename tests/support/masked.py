@@ -53,7 +53,8 @@ def masked_function(rng: random.Random) -> Function:
 
 
 def masked_text(rng: random.Random, elementwise: bool = False) -> str:
-    """Its text; with `elementwise` that of one without sums, whose products under brackets have a scalar function."""
+    """The text of such a program; with `elementwise` one without sums, where products under brackets are arguments of a
+    scalar function."""
     builder = _Builder(rng, elementwise)
     lets = [builder.statement(f"t{k}") for k in range(rng.randrange(3))]
     binders, body = builder.array(rng.choice((1, 2) if elementwise else (0, 1, 1, 2)))

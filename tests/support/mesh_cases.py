@@ -1,7 +1,7 @@
-"""Programs on a mesh of 4 x 2 devices, with what they must send; run as a module, it runs each of them.
+"""Programs on a mesh of 4 x 2 devices, with the communication that they need; run as a module, it runs each of them.
 
-Each line that it writes is JSON: a case's name, its largest error relative to the reference evaluator, what it must
-send by its indices, and what it does send as compiled.
+Each line of its output is JSON: a case's name, its largest error relative to the reference evaluator, the communication
+that its indices require, and that of the compiled program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ TRANSPOSED = "both(x: [n][n]R, z: ([n]R, R)) = (gen i:n, j:n. x[i, j] + x[j, i],
 
 @dataclass(frozen=True)
 class Case:
-    """A program, what is done to it, how it is mapped, and the kinds of collectives that it needs, in order."""
+    """A program, the transformation applied to it, its mapping, and the kinds of collectives that it needs, in
+    order."""
 
     text: str
     sharding: dict[str, str | tuple[str, ...]]

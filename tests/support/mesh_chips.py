@@ -1,6 +1,7 @@
 """Programs compiled ahead of time for 256 TPU chips, by the real compiler; run as a module, it compiles each of them.
 
-Each line that it writes is JSON: a program's name, what it must send by its indices, and what it does send as compiled.
+Each line of its output is JSON: a program's name, the communication that its indices require, and that of the compiled
+program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs that XLA partitions for a mesh of 4 x 2 devices; run as a module, it runs each of them.
 
-Each line that it writes is JSON: a case's name, its largest error relative to the program on one device, and the kinds
+Each line of its output is JSON: a case's name, its largest error relative to the program on one device, and the kinds
 of collectives that XLA made; then random recurrences and their adjoints.
 """
 
@@ -30,7 +30,7 @@ GREATEST = "greatest(x: [n]R, p: [n]idx(n)) = gen i:n. max k:n where p[k] = p[i]
 R = {"T": 5, "batch": 8, "d": 3, "h": 4}
 gradient = lambda f: tl.value_and_grad(f, f.params[0].name)
 
-# without kinds where XLA may choose among several ways
+# without kinds where XLA may choose among several collectives
 CASES = {
     "network": Case(RNN, {"b": "x"}, R, ("psum",)),
     "network's gradient": Case(RNN, {"batch": "x"}, R, ("psum",), lambda f: tl.value_and_grad(f, "w")),

@@ -22,7 +22,7 @@ NAMES = (
 
 
 def main(port: str, process: int) -> None:
-    """Run the cases, and look at what this process has of their results."""
+    """Run the cases, and check the parts of their results that this process holds."""
     jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=process)
     assert len(jax.devices()) == 8 and len(jax.local_devices()) == 4
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)

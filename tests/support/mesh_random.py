@@ -27,7 +27,7 @@ def index_names(f: tl.Function) -> list[str]:
 
 
 def agrees_with_the_evaluator(seed: int) -> bool:
-    """Whether the program of this seed has a value, which it has on the mesh too."""
+    """Whether the program of this seed has a value; asserts that it has the same on the mesh."""
     rng = random.Random(seed)
     f = random_function(rng, scalars="powers", fuel=12)
     values = random_arguments(f, rng, random_sizes(f, rng), exact=False)

@@ -1,9 +1,9 @@
-"""Random programs that mix what other generators keep apart, written as text.
+"""Random programs that mix constructs that other generators keep apart, written as text.
 
-Recurrences whose steps ask conditions on values and look index arrays up, whose states are chosen from and compared
+Recurrences whose steps have conditions on values and read index arrays, and whose states are compared and chosen from
 later; derivatives inside of programs; programs of the library; arrays of pairs; relations, quotients, extrema within
-groups and `until`. All axes are of one size n, or n + 1, and all is in bounds and no extremum over nothing, whatever
-the data are.
+groups and `until`. All axes are of one size n, or n + 1; whatever the data, all accesses are in bounds, and no extremum
+is over nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def mixed_data(n: int, seed: int) -> dict[str, Any]:
 
 
 class _Writer:
-    """Writes expressions of what is named so far: numbers, vectors, matrices, pairs, index arrays, conditions."""
+    """Writes expressions in the names known so far: numbers, vectors, matrices, pairs, index arrays, conditions."""
 
     def __init__(self, rng: random.Random, depth: int) -> None:
         self.rng, self.depth = rng, depth
@@ -161,7 +161,7 @@ class _Writer:
         return f"(let {h} = {loop}({', '.join(steps)}) in fst({h}) * snd({h}))"
 
     def within(self, numbers: list[str], vectors: list[str], make: Callable[[], list[str]]) -> list[str]:
-        """What `make` writes in a step, which may read these states."""
+        """The text that `make` writes in a step, which may read these states."""
         before = self.numbers, self.vectors
         self.numbers, self.vectors = self.numbers + numbers * 3, self.vectors + vectors * 3
         self.loops += 1
@@ -191,7 +191,7 @@ class _Writer:
         return f"{head}, {z} = c. ({steps}) in {parts}"
 
     def let(self) -> str:
-        """A binding, whose name is known afterwards."""
+        """A binding, whose name may be used afterwards."""
         fuel, word = self.rng.choice((1, 2, 2)), self.rng.choice(("argmax", "argmin"))
         i, j = self.new("i"), self.new("i")
         a, b = self.rng.choice(self.vectors), self.rng.choice(self.matrices)

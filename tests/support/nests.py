@@ -1,12 +1,12 @@
-"""Random programs that nest extrema: over computed arrays, in windows, in each other, at places that data give.
+"""Random programs that nest extrema: over computed arrays, in windows, in each other, at places given by data.
 
-They are written as text, of statements such as
+They are written as text, with statements such as
 
     let t0 = gen i:n + 1, j:2*m. relu(x[i, j]) * w[j] in
     let c0 = gen i:n + 1. argmax a:2*m where a <= y[i]. t0[i, a] in
     sum i:n. (max a:n + 1 where i <= a and a <= i + 1. min b:2*m. t0[a, b])^2 + t0[i, c0[i]]
 
-in bounds by construction, and no extremum is over nothing, whatever the sizes are and the data.
+in bounds by construction, and no extremum is over nothing, whatever the sizes and the data.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ UNARY = {
 
 @dataclass(frozen=True)
 class Nest:
-    """A program, whether its numbers are small integers and all arithmetic exact, and its parameters' extents."""
+    """A program, whether its numbers are small integers and all its arithmetic is exact, and its parameters'
+    extents."""
 
     text: str
     exact: bool
@@ -65,12 +66,12 @@ class Nest:
     relations: Mapping[str, Sequence[Extent]]
 
     def untold(self, f: Function) -> list[str]:
-        """The sizes of the program that no shape tells."""
+        """The sizes of the program that no shape determines."""
         shapes = (*self.reals.values(), *self.relations.values(), *(extents for extents, _ in self.arrays.values()))
         return [s.name for s in f.sizes if not any(n.size == s.name for extents in shapes for n in extents)]
 
     def values(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Random arguments of these sizes: where they are integers, many are equal."""
+        """Random arguments of these sizes; where they are integers, many are equal."""
         found: dict[str, Any] = {}
         for name, extents in self.reals.items():
             dims = [a.of(sizes) for a in extents]
@@ -125,7 +126,7 @@ class _Writer:
         return found
 
     def element(self, scope: Indices) -> str | None:
-        """An element of an array, a computed one if there are any, or one that is new."""
+        """An element of an array: a computed one if there are any, or a new one."""
         names = [*self.reals, *self.computed]
         self.rng.shuffle(names)
         names.sort(key=lambda x: x in self.reals and self.chance(80))
@@ -135,7 +136,7 @@ class _Writer:
             places = [self.places(n, scope) for n in extents]
             if all(places):
                 at = [self.rng.choice(each) for each in places]
-                # the more of the indices there are in it the better
+                # preferably with as many of the indices as possible
                 used = sum(any(i in a for a in at) for i, _ in scope) + sum("c" in a for a in at)
                 options.append((used, f"{x}[{', '.join(at)}]"))
         if options and not self.chance(10):
@@ -219,7 +220,7 @@ class _Writer:
         return self.rng.choice(options)
 
     def extremum(self, scope: Indices, fuel: int) -> str:
-        """max or min over one or two indices, full ranges, windows or what a condition leaves."""
+        """max or min over one or two indices: full ranges, windows or the points that a condition leaves."""
         binders, conditions, guards = self.ranges(scope, self.rng.choice((1, 1, 1, 2)))
         body = self.scalar((*scope, *binders), fuel)
         over = ", ".join(f"{a}:{n}" for a, n in binders)
@@ -249,7 +250,7 @@ class _Writer:
         return tuple(binders), conditions, list(dict.fromkeys(guards))
 
     def limit(self, a: str, n: Extent, scope: Indices) -> str | None:
-        """A condition on `a` that holds at some point of its range, wherever the program asks."""
+        """A condition on `a` that holds at some point of its range, wherever the program evaluates it."""
         options: list[str] = []
         for i, e in scope:
             if n.holds(e):
@@ -310,7 +311,7 @@ class _Writer:
             self.chosen[c] = (extents, n)
             if self.chance(30):
                 return
-            # read where it was chosen
+            # read where the index was chosen
             scope = tuple((self.fresh("i"), e) for e in extents)
             over, body = ", ".join(f"{i}:{e}" for i, e in scope), self.element(scope)
             if body is None:

@@ -1,7 +1,7 @@
 """Figures 4 to 6 read off the page, one point at a time: the slow second opinion on meaning and cost.
 
-It shares no code with the evaluator and the counter of the package. Its sums bind one index at a time and give up
-on a conjunct as soon as it is decided, so that the index spaces of SSA programs stay within reach.
+It shares no code with the evaluator and the counter of the package. Its sums bind one index at a time and stop as soon
+as a conjunct is false, so that the index spaces of SSA programs stay within reach.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tensorlang.language.types import Array, Idx, Pair, R, Type, shape, struct_o
 def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Any:
     """The value of `f`, an array of pairs as a pair of arrays; an access out of bounds is an `IndexError`.
 
-    Any numbers will do that add and multiply: fractions, floats, dual numbers.
+    Any numbers with addition and multiplication will do: fractions, floats, dual numbers.
     """
     at = Point(f, sizes, values)
     for p in f.variables:
@@ -61,10 +61,10 @@ def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) ->
 
 
 def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) -> int:
-    """What `f` costs at these sizes by Figure 6, given the data of relations and index arrays by name.
+    """The cost of `f` at these sizes by Figure 6, given the data of relations and index arrays by name.
 
-    A greatest or least value costs one less than the points that it is of. Where points are chosen by argmax, the
-    values that they are chosen by are needed too.
+    A maximum or minimum costs one less than the number of its points. Where points are chosen by argmax, the values by
+    which they are chosen are needed, too.
     """
     at = Point(f, sizes, relations)
     for p in f.variables:
@@ -74,7 +74,7 @@ def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) ->
 
 
 def chosen(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Point:
-    """A point at which the index arrays that the outermost lets of `f` bind are known, and no index is."""
+    """A point at which only the index arrays that the outermost lets of `f` bind are known, and no index is."""
     at = Point(f, sizes, values)
     for p in f.variables:
         if p in at.choosing:
@@ -88,11 +88,11 @@ def chosen(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> 
 
 
 class NotThere(IndexError):
-    """An element is looked up that its index array has not."""
+    """An index array does not have the element that is looked up."""
 
 
 class NoPoint(ValueError):
-    """The greatest or least of no values."""
+    """The maximum or minimum of no values."""
 
 
 class Point:
@@ -176,7 +176,7 @@ class Point:
         return visit(0)
 
     def count(self, binders: list[tuple[Index, Affine]], p: Predicate) -> int:
-        """At how many choices of the indices `p` holds."""
+        """The number of choices of the indices at which `p` holds."""
         return sum(1 for _ in self.points(binders, p))
 
     def value(self, e: Expr) -> Any:
@@ -230,7 +230,7 @@ class Point:
             self.values[x] = self.value(e)
 
     def best(self, e: Extremum | Choice) -> tuple[int, Any]:
-        """The first index with the greatest or least value, and that value."""
+        """The first index with the maximum or minimum, and that value."""
         found = [(self.atoms[e.index], self.value(e.body)) for _ in self.points([(e.index, e.size)], e.pred)]
         if not found:
             raise NoPoint(f"{e.word} {e.index}")
@@ -281,7 +281,8 @@ class Point:
                 return self.cost(a) if self.holds(p) else 0
 
     def may_be_other_than_0(self, e: Expr) -> bool:
-        """Whether the brackets outermost on `e` hold, or those on a term of it if it is a sum without any."""
+        """Whether the outermost brackets of `e` hold, or, if `e` is a sum without brackets, those of one of its
+        terms."""
         if isinstance(e, Add):
             return self.may_be_other_than_0(e.left) or self.may_be_other_than_0(e.right)
         while isinstance(e, Bracket):
@@ -292,7 +293,7 @@ class Point:
 
 
 def _choosing(root: Expr) -> set[Var]:
-    """The variables that occur in the choices that lets bind, or in the values of such variables."""
+    """The variables that occur in choices bound by lets, or in the values of such variables."""
     found: set[Var] = set()
     stack = [let.value for let in _under([root]) if isinstance(let, Let) and isinstance(let.var, IndexArray)]
     values = {let.var: let.value for let in _under([root]) if isinstance(let, Let)}

@@ -49,7 +49,7 @@ class _Recorder(Evaluator):
         return tuple(self.inputs[x][k].take(start).select(at) for k in parts)
 
     def _input_of(self, e: Expr) -> tuple[Var, range] | None:
-        """The input of which `e` is all, or a part of its pairs, and which of its arrays that part has."""
+        """The input that `e` is, or of whose pairs it is a part, and the range of its arrays in that part."""
         which = []
         while isinstance(e, Proj):
             which.append(e.which)
@@ -66,7 +66,7 @@ class _Recorder(Evaluator):
 
 
 def read_elements(f: Function, arguments: dict[str, Any]) -> dict[str, list[np.ndarray]]:
-    """For each real parameter by name the elements of its arrays that the reference evaluator reads."""
+    """For each real parameter, by name, the elements of its arrays that the reference evaluator reads."""
     bound = bind(f, (), arguments)
     recorder = _Recorder(f, bound)
     with np.errstate(all="ignore"):

@@ -1,10 +1,10 @@
 """Random programs: well typed, in bounds by construction, and made of every construct of Figure 3.
 
-One generator, `_Builder`, asks a `Chooser` for small integers. Behind it is either a seeded `random.Random`, for
-bulk runs of thousands (`random_function`), or Hypothesis (`functions`), which shrinks: wherever a choice is made,
-0 is the simplest one.
+The generator, `_Builder`, asks a `Chooser` for small integers. The chooser is either a seeded `random.Random`, for bulk
+runs of thousands (`random_function`), or Hypothesis (`functions`), which shrinks: in every choice, 0 is the simplest
+option.
 
-Programs stay small: at sizes of at most 4 none has more than `DEPTH` nested binders, so even the index space of a
+Programs stay small: sizes are at most 4, and none has more than `DEPTH` nested binders, so even the index space of a
 product in SSA form, three times as deep, can be enumerated.
 """
 
@@ -70,8 +70,8 @@ DEPTH = 3
 
 T = TypeVar("T")
 Scalars = Literal["powers", "exact", "smooth"]
-"""The scalar functions of a program: ^ alone; also those with kinks or poles that fractions can evaluate; also
-smooth ones, which only floats can, made so that their arguments are always in their domains."""
+"""The scalar functions of a program: only ^; also those with kinks or poles that fractions can evaluate; also smooth
+ones, which only floats can evaluate, with arguments that are always in their domains."""
 
 
 class Chooser(Protocol):
@@ -100,15 +100,15 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What is visible at a place of the program."""
+    """The names visible at a place of the program."""
 
     variables: tuple[Var, ...]
     arrays: tuple[IndexArray, ...] = ()
     indices: tuple[tuple[Index, Affine], ...] = ()
     facts: tuple[tuple[Affine, Affine], ...] = ()
-    """Pairs (a, s) of which a bracket around this place says 0 <= a < s."""
+    """Pairs (a, s) for which a bracket around this place says 0 <= a < s."""
     pool: tuple[list[Expr], ...] = field(default_factory=lambda: ([],))
-    """Numbers made earlier at this place, or in the places around it, to be used again as the same node."""
+    """Numbers made earlier at this place, or at places around it, to be reused as the same node."""
 
     def under(self, i: Index, size: Affine) -> _Scope:
         return replace(self, indices=(*self.indices, (i, size)), pool=(*self.pool, []))
@@ -439,7 +439,7 @@ class _Builder:
     # -- reading variables
 
     def leaf(self, scope: _Scope) -> Expr:
-        """A number read from a variable, under the bracket that keeps it in bounds where that is not plain."""
+        """A number read from a variable, under a bracket that keeps the read in bounds where it is not plainly so."""
         x = self.pick(tuple(reversed(scope.variables)))
         e, guards = self.reach(x, scope)
         p = conjunction(guards)
@@ -469,7 +469,7 @@ class _Builder:
         return Access(e, at, None)
 
     def is_within(self, a: Affine, size: Affine, scope: _Scope) -> bool:
-        """Whether 0 <= a < size plainly holds: a bracket says so, or the ranges of the indices in it do.
+        """Whether 0 <= a < size plainly holds: by a bracket, or by the ranges of the indices in a.
 
         At a place that is reached, 0 <= i <= n - 1 for each binder i:n around it, and every size is at least 0.
         """
@@ -488,7 +488,7 @@ class _Builder:
         )
 
     def affine(self, scope: _Scope, size: Affine) -> Affine:
-        """An affine expression to access an array of `size` at: a plain index, a shift, a stride, a diagonal."""
+        """An affine expression at which to access an array of `size`: a plain index, a shift, a stride, a diagonal."""
         known = [a for a, s in scope.facts if s is size]
         if known and self.chance(60):
             return self.pick(known)
@@ -519,7 +519,7 @@ class _Builder:
         )
 
     def lookups(self, scope: _Scope, size: Affine | None = None, depth: int = 2) -> list[Affine]:
-        """Elements of index arrays whose places are plainly in range, indices below `size` if that is given."""
+        """Elements of index arrays at places plainly in range; if `size` is given, those that are indices below it."""
         found: list[Affine] = []
         for array in scope.arrays:
             if size is not None and array.size is not size:
@@ -594,9 +594,9 @@ def random_function(
     compares: bool = False,
     routines: Sequence[Routine] = (),
 ) -> Function:
-    """A random program; with `chooses` one that may have index arrays, extrema and choices, with `numbers` one that may
-    have numbers that indices and sizes are, and a size that no type tells, with `compares` conditions on values, with
-    `routines` calls of these functions of arrays."""
+    """A random program. It may have, with `chooses`, index arrays, extrema and choices; with `numbers`, indices and
+    sizes as numbers, and a size that no type determines; with `compares`, conditions on values; with `routines`, calls
+    of these functions of arrays."""
     return _Builder(_Seeded(rng), scalars, chooses, numbers, compares, routines).function(fuel)
 
 
@@ -618,7 +618,7 @@ def functions(
 
 
 def input_sizes(f: Function) -> list[Affine]:
-    """The sizes in the types of `f`'s parameters; a program may take all of them to be at least 0."""
+    """The sizes in the types of `f`'s parameters; a program may assume that all of them are at least 0."""
     return [size for p in f.params for size in sizes_of(p)]
 
 
@@ -628,7 +628,7 @@ def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
     while values and any(a.value(values) < 0 for a in input_sizes(f)):
         smallest = min(values, key=lambda s: values[s])
         values[smallest] += 1
-    for p in [p for p in f.params if isinstance(p, IndexArray)] * 2:  # one may need elements because of another
+    for p in [p for p in f.params if isinstance(p, IndexArray)] * 2:  # one size may need another to be positive
         if all(a.value(values) for a in p.sizes):
             for s in p.size.sizes:
                 values[s] = max(values[s], 1)
@@ -686,7 +686,7 @@ def random_arguments(f: Function, rng: random.Random, sizes: dict[str, int], *, 
 
 
 def blank_arguments(f: Function, sizes: dict[str, int]) -> dict[str, Any]:
-    """Arguments of `f` by name with zeros in all arrays, for what depends on their shapes."""
+    """Arguments of `f` by name with zeros in all arrays, for uses that depend only on their shapes."""
     return _values(f, sizes, _Seeded(random.Random(0)), False, lambda extents, kind, one: np.zeros(extents, kind))
 
 
@@ -699,8 +699,8 @@ def arguments(draw: Any, f: Function, *, exact: bool = True) -> tuple[dict[str, 
 
 
 def relation_data(f: Function, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of the arguments `values` that a cost depends on besides the sizes: relations, index arrays, and, if the
-    program chooses indices, what it chooses them by."""
+    """The arguments among `values` on which a cost depends besides the sizes: relations, index arrays, and, if the
+    program chooses indices, the arrays by which it chooses."""
     if any(isinstance(e, Let) and isinstance(e.var, IndexArray) for e in _nodes(f.body)):
         return {p.name: values[p.name] for p in f.params if p.name in values}
     return {p.name: values[p.name] for p in f.params if not isinstance(p, Var)}

@@ -1,4 +1,4 @@
-"""What the package promises of every program, each as a check of one program at one set of arguments.
+"""The package's promises about every program, each as a check of one program at one set of arguments.
 
 Meaning and cost are judged by `tests.support.pointwise`, derivatives by dual numbers: nothing is compared with itself.
 """
@@ -71,11 +71,11 @@ class Case:
 
     @property
     def has_no_empty_size(self) -> bool:
-        """Whether every size is at least 1; costs are compared there by what chooses the cheaper of two ways."""
+        """Whether every size is at least 1: passes that choose the cheaper of two ways compare costs at such sizes."""
         return all(n > 0 for n in self.sizes.values())
 
     def told(self, f: Function) -> dict[str, int]:
-        """The sizes of `f` that the type of no parameter tells."""
+        """The sizes of `f` that no parameter's type determines."""
         known = {s for a in input_sizes(f) for s in a.sizes}
         return {s.name: self.sizes[s.name] for s in f.sizes if s not in known}
 
@@ -84,7 +84,7 @@ class Case:
         return relation_data(self.f, self.values)
 
     def means(self, f: Function, more: dict[str, Any] | None = None) -> Any:
-        """The value of `f`, whose arguments are the case's and `more`."""
+        """The value of `f` at the case's arguments and `more`."""
         return pointwise.meaning(f, self.sizes, {**self.values, **(more or {})})
 
     def costs(self, f: Function) -> int:
@@ -150,7 +150,7 @@ def inner(a: Any, b: Any) -> Any:
 
 
 def numbers_in(a: Any) -> int:
-    """|a|: how many numbers a value holds."""
+    """|a|: the number of numbers that a value holds."""
     return sum(map(numbers_in, a)) if isinstance(a, tuple) else int(np.size(a))
 
 
@@ -182,7 +182,7 @@ def every_access_is_proved_in_bounds(case: Case) -> None:
 
 def evaluator_and_counter_agree_with_the_figures(case: Case) -> None:
     assert same(evaluate(case.f, exact=True, **case.values, **case.told(case.f)), case.means(case.f))
-    # choices and conditions that a gen makes again and again are counted where they are an array
+    # choices and conditions that a gen would repeat are counted where they form an array
     f = let_lift(case.f) if any(isinstance(p, Choice | Compared) for p in postorder(case.f.body)) else case.f
     assert cost(f, case.relations, **dict[str, Any](case.sizes)) == case.costs(f)
 
@@ -284,7 +284,7 @@ def _bounds_hold(case: Case, s: SSA) -> None:
 
 
 def _table(x: Statement, at: pointwise.Point) -> tuple[int, int]:
-    """The cost of a statement, and what its differential adds at most."""
+    """The cost of a statement, and the most that its differential adds."""
     own = list(own_ranges(x).items())
     match x:
         case Addition(terms, _):
@@ -315,7 +315,7 @@ def _union(terms: Iterable[Term]) -> Predicate:
 
 
 def _moved(case: Case, tangents: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as dual numbers; the differentials come in the order of the parameters."""
+    """The arguments as dual numbers; the differentials are in the order of the parameters."""
     pairs = zip(case.f.variables, tangents.values(), strict=True)
     return {x.name: paired(case.values[x.name], dx) for x, dx in pairs}
 
@@ -362,7 +362,7 @@ class Promise:
     scalars: Scalars = "powers"
     fuel: int = 14
     share: int = 1
-    """Every how many programs it is tried."""
+    """It is tried on one in this many programs."""
     on_ssa: bool = False
     """Whether to try it on random SSA lists as well."""
 
@@ -387,7 +387,7 @@ PROMISES = {
 
 
 def case_for(promise: Promise, seed: int) -> Case:
-    """The case that `promise` is tried on for a seed: every third is an SSA list, where that may be, and of the rest
+    """The case that `promise` is tried on for a seed. Every third is an SSA list, where the promise allows; of the rest
     every other may have index arrays, extrema and choices, and every fourth pair conditions on values."""
     rng = random.Random(seed)
     if promise.on_ssa and seed % 3 == 2:

@@ -1,5 +1,5 @@
 """Functions of numbers as they stand in real code: special functions, activations, robust losses, splines, solvers,
-equations of state. Each with where its arguments are taken from."""
+equations of state. Each has a domain from which its arguments are taken."""
 
 from __future__ import annotations
 
@@ -502,6 +502,6 @@ def mandelbrot_smooth(re, im):
 
 
 def scale_of(f: Any, domain: tuple[tuple[float, float], ...], count: int = 6) -> Any:
-    """Points of a domain, inside of it, the same each time."""
+    """Points inside a domain, the same each time."""
     rng = np.random.default_rng(len(f.name))
     return rng.uniform(*np.array(domain).T, size=(count, len(domain)))

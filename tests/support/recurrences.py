@@ -1,4 +1,4 @@
-"""Random programs with a recurrence, each with the same program unrolled, made by the same text."""
+"""Random programs with a recurrence, each with the same program unrolled, made from the same text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _named(body: str, names: list[str], now: str) -> str:
 
 
 def _outputs(random: Random, word: str, states: tuple[str, ...], h: str) -> str:
-    """The result: the states, or something of them that reads a part."""
+    """The result: the states, or an expression that reads a part of them."""
     choice = random.random()
     if len(states) == 1 and choice < 0.3 and states[0] == "vector":
         return f"sum i:n. {h}[i] * b[i]" if word == "fold" else f"gen i:n. c * {h}"[:0] + h
@@ -202,7 +202,7 @@ def _data(random: Random, steps: int, n: int) -> Values:
 
 
 def parsed(p: Recurrent) -> tuple[tl.Function, tl.Function]:
-    """The program, and it unrolled."""
+    """The program, and its unrolled form."""
     return tl.parse(p.text), tl.parse(
         p.unrolled.replace("T - 1 -", f"{p.steps - 1} -").replace("< T]", f"< {p.steps}]")
     )

@@ -1,4 +1,4 @@
-"""Which of many alike cases are quick, and which of all one run takes."""
+"""Which of many cases of the same form are quick, and which of all cases one run takes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 COMPILING = ["derivative", "jaxprs", "kernels", "lower", "measure", "mesh", "promises", "proofs", "scalars", "sparse"]
-"""Folders of tests that compile, or decide, something in each case."""
+"""Folders of tests where each case compiles or decides something."""
 
 
 def one_in(share: int, cases: Iterable[Any]) -> list[Any]:
-    """The cases, of which one in `share`, the first among them, is quick, and the others are slow."""
+    """The cases, with one in `share`, starting with the first, quick, and the others marked slow."""
     return [case if k % share == 0 else pytest.param(case, marks=pytest.mark.slow) for k, case in enumerate(cases)]
 
 
 def thin_out(items: Iterable[pytest.Item], share: int) -> None:
-    """Of the quick cases of each test that compiles, one in `share`, the first among them, stays quick."""
+    """Keep only one in `share` of the quick cases of each test that compiles quick, starting with the first."""
     number: Counter[str] = Counter()
     for item in items:
         name, _, case = item.nodeid.partition("[")
@@ -29,8 +29,8 @@ def thin_out(items: Iterable[pytest.Item], share: int) -> None:
 
 
 def in_turns(items: Iterable[pytest.Item], share: int, turn: int) -> list[pytest.Item]:
-    """Of the cases of each test, and of the tests without cases of each file, one in `share` of the quick ones and of
-    the slow ones: each in one turn of so many."""
+    """One in `share` of the cases of each test, and of the tests without cases in each file, quick and slow ones
+    separately; in `share` turns each comes once."""
     number: Counter[tuple[str, bool]] = Counter()
 
     def is_next(item: pytest.Item) -> bool:

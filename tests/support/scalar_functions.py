@@ -15,7 +15,7 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
-sigmoid.__module__ = "math"  # which the reader goes by
+sigmoid.__module__ = "math"  # the reader identifies the function by its module
 
 
 @dataclass
@@ -98,7 +98,7 @@ def random_function(seed: int) -> tuple[str, Callable[..., Any]]:
 
 
 def compiled(source: str, name: str, file: str) -> Callable[..., Any]:
-    """The function `name` that a source defines, whose source Python finds."""
+    """The function `name` that a source defines, such that Python finds its source."""
     linecache.cache[file] = (len(source), None, [line + "\n" for line in source.split("\n")], file)
     names: dict[str, Any] = {"sin": math.sin, "cos": math.cos, "tanh": math.tanh, "sigmoid": sigmoid}
     exec(compile(source, file, "exec"), names)

@@ -26,7 +26,7 @@ BOUND = 4
 
 
 class Tape(random.Random):
-    """Random numbers of which the first are given; all that are drawn are kept."""
+    """Random numbers, the first of which are given; all numbers drawn are kept."""
 
     def __init__(self, given: Sequence[float], seed: int) -> None:
         super().__init__(seed)
@@ -34,7 +34,7 @@ class Tape(random.Random):
         self.drawn: list[float] = []
 
     def random(self) -> float:
-        """The next number; what is made of integers is made of these too."""
+        """The next number; random integers are made of these, too."""
         k = len(self.drawn)
         self.drawn.append(self.given[k] if k < len(self.given) else super().random())
         return self.drawn[-1]
@@ -42,7 +42,7 @@ class Tape(random.Random):
 
 @dataclass(frozen=True)
 class Found:
-    """A program that some choices make, and its ratio at sizes and data that they make too."""
+    """A program determined by some choices, and its ratio at sizes and data determined by them, too."""
 
     ratio: Fraction
     program: Function
@@ -55,7 +55,7 @@ class Found:
 
 
 def made(given: Sequence[float], seed: int, of_statements: bool) -> Found:
-    """The program of these choices, further ones being random."""
+    """The program of these choices; further choices are random."""
     tape = Tape(given, seed)
     f = to_function(random_ssa(tape)) if of_statements else random_function(tape, chooses=tape.random() < 0.3)
     sizes = {name: max(n, 1) for name, n in random_sizes(f, tape).items()}  # the bound holds from 1 on
@@ -73,7 +73,7 @@ def _known(f: Function, data: dict[str, object]) -> dict[str, object]:
 
 
 def changed(choices: Sequence[float], rng: random.Random) -> list[float]:
-    """The choices with a few of them made anew, or cut off after some."""
+    """The choices with a few of them redrawn, or cut off after some."""
     new = list(choices)
     if rng.random() < 0.2:
         return new[: rng.randrange(len(new) + 1)]
@@ -97,7 +97,7 @@ def search(seconds: float, seed: int, keep: int = 20) -> tuple[int, list[Found]]
         try:
             found = made(given, rng.getrandbits(32), of_statements)
         except (tl.EvaluationError, tl.ArgumentError, tl.LimitError, IndexError):
-            continue  # a value, or a count, that there isn't
+            continue  # a value, or a count, that does not exist
         tried += 1
         pool.append(found)
         pool.sort(key=lambda one: -one.ratio)
@@ -109,7 +109,7 @@ def search(seconds: float, seed: int, keep: int = 20) -> tuple[int, list[Found]]
 
 
 def main() -> int:
-    """Search; 1 if a program exceeds the bound."""
+    """Search; return 1 if a program exceeds the bound."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)

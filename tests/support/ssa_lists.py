@@ -1,4 +1,4 @@
-"""Random lists of SSA statements, which reach what programs translated by the passes don't.
+"""Random lists of SSA statements, which reach forms that programs translated by the passes don't.
 
 All accesses of SSA are at plain indices in their ranges, so any predicate will do.
 """

@@ -1,8 +1,8 @@
-"""What a program does when it runs as it is traced: counted in its jaxpr, in milliseconds, without compiling.
+"""The work of a program if it runs as it is traced: counted in its jaxpr, within milliseconds, without compiling.
 
-XLA may do less, since it fuses, but never does asymptotically more. An operation is an arithmetic one on floating-point
-numbers for each element, as in `tensorlang.measure.count`; an element is one that any instruction gives, whatever its
-type, views and broadcasts left out. A loop is as many times its body as it takes turns; of several branches the most
+XLA may do less, since it fuses, but never does asymptotically more. Operations are arithmetic ones on floating-point
+numbers, for each element, as in `tensorlang.measure.count`; elements are those of any instruction's result, whatever
+its type, without views and broadcasts. A loop counts as its body times its trips; of several branches the most
 expensive one counts.
 """
 
@@ -34,7 +34,7 @@ _ARITHMETIC = {
 
 @dataclass(frozen=True)
 class Work:
-    """Arithmetic operations on floating-point numbers, and elements that instructions give."""
+    """Arithmetic operations on floating-point numbers, and elements of the results of instructions."""
 
     operations: int = 0
     elements: int = 0
@@ -47,7 +47,7 @@ class Work:
 
 
 def work(fn: Callable[..., Any], *arguments: Any) -> Work:
-    """What `fn` does with arguments of these shapes and types."""
+    """The work of `fn` for arguments of these shapes and types."""
     closed = written_out(jax.make_jaxpr(fn)(*arguments))
     needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return _of(needed)

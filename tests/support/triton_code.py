@@ -1,4 +1,4 @@
-"""Triton's code in what JAX lowers for GPUs, on any machine; and compiled for Hopper where Triton is installed."""
+"""Triton's code in JAX's lowering for GPUs, on any machine; and compiled for Hopper where Triton is installed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _kernel(call: Any) -> TritonKernel:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What Triton's compiler made: bytes of shared memory, bytes spilled by a thread, instructions."""
+    """The result of Triton's compiler: bytes of shared memory, bytes spilled by a thread, instructions."""
 
     shared: int
     spilled: int

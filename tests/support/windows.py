@@ -1,4 +1,4 @@
-"""Random programs that look at a few elements around places: those that data give, multiples and sums of indices."""
+"""Random programs that look at a few elements around places: places given by data, multiples and sums of indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments matched to parameters, sizes read off shapes, and results as Python values."""
+"""Arguments matched to parameters, sizes read from shapes, and results as Python values."""
 
 from fractions import Fraction
 

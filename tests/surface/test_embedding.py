@@ -29,7 +29,7 @@ n, m = tl.sizes("n m")
 
 
 def same(f: Function, text: str) -> None:
-    """Assert that `f` is the program that `text` is."""
+    """Assert that `f` is the program of `text`."""
     expected = tl.parse(text)
     assert str(f) == str(expected)
     assert alike(f, expected)

@@ -1,4 +1,4 @@
-"""Programs may call their parameters and sizes what they like: what is given by name is told from options."""
+"""Programs may give their parameters and sizes any names: arguments by name are distinguished from options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is usually got wrong, in text and in Python: each is refused in its place, with what would mend it."""
+"""Common mistakes, in text and in Python: each is refused at its place, with a correction."""
 
 # the programs here are mistakes, written as users write them
 # ruff: noqa: PLW0108, B018
@@ -22,7 +22,7 @@ import tensorlang as tl
 from tensorlang.errors import PythonLine
 
 TEXTS: dict[str, str] = {
-    # beyond an array: changes that were tried, the likeliest first
+    # beyond an array: changes that were tried, the most likely first
     "f(x: [n]R) = gen i:n. x[i+1] - x[i]": "a shorter range: gen i:n - 1\n  or: a longer array: x: [n + 1]R\n  or",
     "f(x: [n]R) = sum i:n. x[i - 1] * x[i]": "a range that begins later: sum i:n - 1, with i + 1 for i\n  or: a",
     "f(x: [n]R) = gen i:n. x[i-1] + x[i] + x[i+1]": "gen i:n - 2, with i + 1 for i",
@@ -326,7 +326,7 @@ def test_no_two_mistakes_are_the_same() -> None:
     assert len(TEXTS) + len(PYTHON) > 200
 
 
-# -- what is proposed works
+# -- proposed corrections work
 
 
 @pytest.mark.parametrize("text", [text for text, mend in TEXTS.items() if "shorter range" in mend or "later" in mend])

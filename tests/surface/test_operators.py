@@ -1,4 +1,4 @@
-"""Derivatives inside of programs: what they are, of what, and that nested ones are not confused."""
+"""Derivatives inside of programs: their values, what they may differentiate, and that nested ones are not confused."""
 
 from __future__ import annotations
 

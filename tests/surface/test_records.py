@@ -1,4 +1,4 @@
-"""Parameters and arguments that come together: NamedTuples, dataclasses and dicts."""
+"""Parameters and arguments in records: NamedTuples, dataclasses and dicts."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket
 from tensorlang.language.predicates import NonNegative, conjuncts
-from tensorlang.simplify import simplify
+from tensorlang.simplify import has_fills, simplify
 
 GAIN = 1.25
 """A region is kept if JAX's own gradient does at least this many times the work of the derived one."""
@@ -63,6 +63,10 @@ _STRUCTURE = frozenset(_STRUCTURED.split())
 _SHOWN = frozenset(["iota", "dot_general", "slice", "split", "concatenate", "scan"])
 """Those of them whose structure already shows in the cost of the value: slices if the arrays cut are no larger than the
 inputs, and loops if this holds for their bodies."""
+
+WRITTEN = 2
+"""Where only the code shows that fills are cheap, JAX's gradient writes at least this many times its elements: masks and
+comparisons are no operations."""
 
 LARGEST = 600
 """The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""
@@ -103,6 +107,7 @@ def is_patient() -> bool:
 
 
 _AS_CHEAP = "JAX's gradient is as cheap"
+_AS_CHEAP_CODE = "JAX's gradient is as cheap as the code of the derived one"
 _IN_PRODUCTS = "most of JAX's work is in products, which are fast"
 
 _JAX_OWN = {
@@ -361,14 +366,17 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             # code is slower or faster than its operations: sums in order have fewer, outer products leave loops, and
             # steps write into their states without a copy
             leaving = spent.outer_products + spent.copied
-            in_code = _sums_in_order(program.function) or (looped and by_weight >= gain * (by_weight - leaving))
+            in_order = _sums_in_order(program.function) or (looped and by_weight >= gain * (by_weight - leaving))
+            in_code = in_order or has_fills(program.function)
             if not in_code and _is_as_cheap(program, gain):
                 return Region(own, sub, program, _AS_CHEAP, jax_work)
             ours = derived_work(program, wanted)
             code = None
-            if in_code and by_weight < gain * ours:
+            if in_code and (by_weight < gain * ours or not in_order):
                 spend(STEPS * spent.equations, "tracing the code")  # JAX's own steps are not counted
                 code = code_work(program, wanted)
+                if not in_order and code.elements * WRITTEN > spent.elements:
+                    return Region(own, sub, program, _AS_CHEAP_CODE, jax_work, ours)
     except LimitError:
         return left("it would take longer to derive than is soon paid back at these sizes")
     except TensorlangError as error:
@@ -382,7 +390,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     elif jax_work - ours >= least:
         ours = max(ours, code_work(program, wanted).total + traffic)
     if jax_work < gain * ours:
-        return Region(own, sub, program, "JAX's gradient is as cheap as the code of the derived one", jax_work, ours)
+        return Region(own, sub, program, _AS_CHEAP_CODE, jax_work, ours)
     if jax_work - ours < least:
         return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)

@@ -154,7 +154,7 @@ def other_forms(f: Function) -> Iterator[Function]:
     forms = [f]
     if _has_alternatives(f):
         forms += _in_form(f, in_cases)
-    if _has_fills(f):
+    if has_fills(f):
         forms += _in_form(f, lambda s: s if (t := in_fills(s)) is s else in_cases(simplify_ssa(t)))
     yield from forms[1:]
     if any(isinstance(p, IndexArray) for p in f.params):
@@ -186,7 +186,7 @@ def _has_alternatives(f: Function) -> bool:
     return False
 
 
-def _has_fills(f: Function) -> bool:
+def has_fills(f: Function) -> bool:
     """Whether `f` adds up somewhere what is under a condition and something else."""
     return any(
         isinstance(e, Add) and isinstance(e.left, Bracket) | isinstance(e.right, Bracket) for e in postorder(f.body)

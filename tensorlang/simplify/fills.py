@@ -11,19 +11,23 @@ The band is stored as a band, the fill as an array of one axis less, and sums ov
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    And,
+    Exists,
     Or,
     Predicate,
     conjunction,
     conjuncts,
     disjunction,
     equal,
+    exists,
     free_atoms,
     lookups,
     negation,
@@ -40,15 +44,17 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
+    comparison,
     factor_indices,
     inner_ranges,
     operands,
     own_indices,
     own_ranges,
 )
-from tensorlang.normal.tidy import addition, renewed, tidy, with_operands
+from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands, with_predicates
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
+from tensorlang.simplify.supports import is_zero_at_zero
 from tensorlang.simplify.thin import is_thin_union, leaves_few
 
 
@@ -73,11 +79,21 @@ class _Pass:
     chosen: frozenset[IndexArray]
     new: dict[Statement, Statement] = field(default_factory=dict)
     filled: dict[Statement, _Filled] = field(default_factory=dict)
+    compared: dict[IndexArray, _Filled] = field(default_factory=dict)
     _constant: dict[tuple[Statement, Index], bool] = field(default_factory=dict)
 
     def made(self, x: Statement) -> Statement:
         """`x` in its new form, which is remembered in parts where it is filled."""
+        if self.compared and isinstance(x, Addition | Map | Contraction):
+            known = _ranges(x)
+            if (y := with_predicates(x, lambda p: self._quantified(p, known))) is not x:
+                return self._as(x, y)
         match x:
+            case Addition(terms, shape) if any(self._lookup(t.pred, own_ranges(x)) for t in terms):
+                told = [Term(t.sign, p, t.operand) for t in terms for p in self._told(t.pred, own_ranges(x))]
+                return self._as(x, Addition(tuple(told), shape))
+            case Map() | Contraction() if (a := self._lookup(x.pred, _ranges(x))) is not None:
+                return self._by_comparison(x, a)
             case Addition() | Map():
                 for few in self._candidates(x):
                     if (found := self._split(x, few)) is not None:
@@ -86,18 +102,109 @@ class _Pass:
                 return with_operands(x, self.new)
             case Contraction() if any(y in self.filled for y in x.factors) and not self._names_chosen(x.pred):
                 return self._product(x)
+            case Comparison():
+                parts = self._parts(x.left) or self._parts(x.right)
+                if parts is not None:
+                    self._compare(x, parts)
+                return with_operands(x, self.new)
             case _:
                 return with_operands(x, self.new)
 
+    def _as(self, x: Statement, y: Statement) -> Statement:
+        """`y` in its new form, for `x`, which it equals."""
+        made = self.made(y)
+        if y in self.filled:
+            self.filled[x] = self.filled[y]
+        return made
+
+    def _compare(self, x: Comparison, y: _Filled) -> None:
+        """The comparison `x` in both parts of `y`, one of its sides."""
+        ranges = ranges_predicate(own_ranges(x))
+        parts = []
+        for p, _ in y.parts():
+            around = conjunction([ranges, p])
+            sides = self._read(x.left, around), self._read(x.right, around)
+            parts.append(comparison(x.op, conjunction([x.guard, p]), *sides, x.array.name))
+        self.new.update((c, c) for c in parts)
+        self.compared[x.array] = _Filled(y.few, parts[0], y.rest, parts[1])
+
+    def _lookup(self, p: Predicate, known: Collection[Index]) -> Lookup | None:
+        """An element of a comparison in parts that `p` reads at a place in terms of these indices."""
+        read = (a for a in lookups(p) if a.array in self.compared)
+        return next((a for a in read if all(i in known for b in a.at for i in b.indices)), None)
+
+    def _cases(self, p: Predicate, a: Lookup) -> list[tuple[Predicate, Predicate]]:
+        """Where the element `a` is in each part of its comparison, and `p` there."""
+        found = self.compared[a.array]
+        at: dict[Atom, Affine] = dict(zip(own_indices(found.there), a.at, strict=True))
+        cases = []
+        for q, c in found.parts():
+            assert isinstance(c, Comparison)
+            cases.append((substitute(q, at), substitute(p, {a: atom_affine(Lookup(c.array, a.at))})))
+        return cases
+
+    def _told(self, p: Predicate, known: Collection[Index]) -> list[Predicate]:
+        """Conditions, of which one at most holds, that say what `p` does, by the parts of comparisons."""
+        a = self._lookup(p, known)
+        if a is None:
+            return [p]
+        return [r for where, q in self._cases(p, a) for r in self._told(conjunction([where, q]), known)]
+
+    def _quantified(self, p: Predicate, known: Collection[Index]) -> Predicate:
+        """`p`, where quantifiers speak of the parts of comparisons."""
+        match p:
+            case And(parts) | Or(parts):
+                new = [self._quantified(q, known) for q in parts]
+                return p if all(map(is_, new, parts)) else conjunction(new) if isinstance(p, And) else disjunction(new)
+            case Exists(index, size, body):
+                inner = {*known, index}
+                told = self._told(self._quantified(body, inner), inner)
+                return p if told == [body] else exists([(index, size)], disjunction(told))
+            case _:
+                return p
+
+    def _by_comparison(self, x: Map | Contraction, a: Lookup) -> Statement:
+        """`x` by the parts of the comparison of which `a` is an element."""
+        around = conjunction([ranges_predicate(_ranges(x)), x.pred])
+        cases = self._cases(x.pred, a)
+        for where, p in cases:
+            if implies(around, where):
+                return self._as(x, _under(x, p))
+        (few, p), (rest, q) = cases
+        there, fill = (self.made(_under(x, conjunction(both))) for both in ((few, p), (rest, q)))
+        if own_ranges(x).keys() >= {i for i in free_atoms(few) if isinstance(i, Index)}:
+            self.filled[x] = _Filled(few, there, rest, fill)
+            return _whole(self.filled[x], x)
+        return addition([Term(1, TRUE, there), Term(1, TRUE, fill)], x.shape)
+
     def _candidates(self, x: Addition | Map) -> Iterator[Predicate]:
         """Conditions of few points under which `x` may be something else than it is elsewhere."""
-        read = [t.operand for t in x.terms] if isinstance(x, Addition) else x.arguments
-        known = [self.filled[y].few for y in read if y in self.filled]
-        if known or isinstance(x, Map):
+        if isinstance(x, Map):
+            stays = len(x.arguments) == 1 and is_zero_at_zero(x.function)
+            return (f.few for y in x.arguments if (f := self._parts(y, stays)) is not None)
+        known = [self.filled[t.operand].few for t in x.terms if t.operand in self.filled]
+        if known:
             return iter(known)
         ranges = own_ranges(x)
-        thin = dict.fromkeys(t.pred for t in x.terms if _is_thin(t.pred, ranges) and not self._names_chosen(t.pred))
-        return (p for p in thin if self._is_filled_outside(x, p))
+        there = dict.fromkeys(conjunction([t.pred, support(t.operand)]) for t in x.terms)
+        return (p for p in there if self._is_few(p, ranges) and self._is_filled_outside(x, p))
+
+    def _parts(self, y: Statement, only_known: bool = False) -> _Filled | None:
+        """The parts of `y`, which is 0 elsewhere if it is there at few points."""
+        if y in self.filled or only_known or not isinstance(y, Map | Contraction):
+            return self.filled.get(y)
+        few, ranges = support(y), own_ranges(y)
+        rest = _opposite(few, [], ranges) if self._is_few(few, ranges) else None
+        if rest is None or rest is FALSE:
+            return None
+        self.filled[y] = _Filled(
+            few, _without_known(self.new[y], conjunction([ranges_predicate(ranges), few])), rest, addition([], y.shape)
+        )
+        return self.filled[y]
+
+    def _is_few(self, p: Predicate, ranges: Ranges) -> bool:
+        """Whether `p` leaves few points of these ranges, whatever the program chooses."""
+        return p is not FALSE and not self._names_chosen(p) and _is_thin(p, ranges)
 
     def _names_chosen(self, p: Predicate) -> bool:
         """Whether `p` reads elements of arrays that the program selects or compares itself."""
@@ -145,10 +252,10 @@ class _Pass:
         """Whether the elements of `x` are the same for all `i`, one of its own indices."""
         key = x, i
         if key not in self._constant:
-            self._constant[key] = self._told(x, i)
+            self._constant[key] = self._is_told_constant(x, i)
         return self._constant[key]
 
-    def _told(self, x: Statement, i: Index) -> bool:
+    def _is_told_constant(self, x: Statement, i: Index) -> bool:
         match x:
             case Constant():
                 return True
@@ -193,6 +300,16 @@ class _Pass:
             return _whole(self.filled[x], x)
         sums = (Contraction(conjunction([ties, q]), factors, x.summed, x.shape) for q, factors in there)
         return addition([Term(1, TRUE, y) for y in sums], x.shape)
+
+
+def _ranges(x: Addition | Map | Contraction) -> Ranges:
+    """The ranges of all indices in the predicates of `x`."""
+    return {**own_ranges(x), **inner_ranges(x)} if isinstance(x, Contraction) else own_ranges(x)
+
+
+def _under(x: Map | Contraction, p: Predicate) -> Statement:
+    """`x` with `p` in the place of its predicate."""
+    return with_predicates(x, lambda _: p)
 
 
 def _without_known(x: Statement, around: Predicate) -> Statement:

@@ -65,8 +65,8 @@ _SHOWN = frozenset(["iota", "dot_general", "slice", "split", "concatenate", "sca
 inputs, and loops if this holds for their bodies."""
 
 WRITTEN = 2
-"""Where only the code shows that fills are cheap, JAX's gradient writes at least this many times its elements: masks and
-comparisons are no operations."""
+"""Where only the code shows that fills are cheap, JAX's gradient writes at least this many times the elements that the
+code writes: masks and comparisons are no operations."""
 
 LARGEST = 600
 """The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""

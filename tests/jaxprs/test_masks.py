@@ -111,3 +111,31 @@ def test_few_pairs_take_no_work_for_all(seed: int) -> None:
     has_the_gradients_of_jax(source, 1, 9)
     if seed not in FOR_EACH_PAIR:
         takes_no_work_for_each_pair(source)
+
+
+@pytest.mark.parametrize("mask", ["(j <= i) & (i - j < 8)", "j == a[:, None]"])
+@pytest.mark.parametrize("fill", ["-1e9", "-jnp.inf"])
+def test_attention_may_hide_by_large_negative_numbers(mask: str, fill: str) -> None:
+    source = a_function(mask, "jax.nn.softmax(m, 1) @ x", fill)
+    takes_no_work_for_each_pair(source)
+    has_the_gradients_of_jax(source, 1, 2, 23)
+
+
+@pytest.mark.parametrize("result", ["m.max(1)", "jax.nn.logsumexp(m, 1)", "jnp.cos(m) @ x"])
+def test_what_is_the_same_beside_a_diagonal_takes_no_work_for_each_pair(result: str) -> None:
+    source = a_function("i == j", result, "x[:, None]")
+    takes_no_work_for_each_pair(source)
+    has_the_gradients_of_jax(source, 1, 2, 23)
+
+
+FILLED_FOR_EACH_PAIR = {0, 3, 6, 10, 12, 16, 22, 23, 30, 34, 39}
+"""Seeds of functions of filled arrays whose gradients look at all pairs."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_fills_take_no_work_for_all(seed: int) -> None:
+    source = jax_masks.filled(random.Random(seed))
+    has_the_gradients_of_jax(source, 1, 7, 23)
+    if seed not in FILLED_FOR_EACH_PAIR:
+        takes_no_work_for_each_pair(source)

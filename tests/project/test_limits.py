@@ -17,12 +17,12 @@ BOTH = {
     "absolute values": "sum i:n, j:n. abs(x[i] - x[j])",
     "margins": "sum i:n, j:n. max(0, 1 + y[j] - x[i])",
     "both ways": "sum i:n. sin(sum j:n. exp(-y[0] * abs(t[i] - t[j])))",
-    "greatest beside zeros": "sum i:n. max j:n. [i - 1 <= j and j <= i] * x[i] * x[j]",
     "rows of alternatives": "let z = gen i:n, j:n. [i = j or j = 0] * sin(x[i] * x[j]) in sum k:n, j:n. z[p[k], j]^2",
     "a table in steps": "let z = gen i:n, j:n. sin(x[i] * x[j]) in fold k:n with s = 0. cos(s) * z[p[k], q[k]]",
 }
 VALUE = {"squares in a group": "sum i:n, j:n. [p[j] = p[i]] * (x[i] - x[j])^2"}
 GRADIENT = {
+    "greatest beside zeros": "sum i:n. max j:n. [i - 1 <= j and j <= i] * x[i] * x[j]",
     "greatest of alternatives": "sum i:n. max j:n where i - 1 <= j and j <= i or j = 0. x[i] * x[j]",
     "near one another": "sum k:n, m:n. [0 <= p[k] - q[m] and p[k] - q[m] <= 1] * sin(x[p[k]] + x[q[m]])",
     "a differentiated top": """sum i:n. let top = max j:n where i <= j. x[j] in

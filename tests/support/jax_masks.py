@@ -72,6 +72,21 @@ def any_mask(rng: random.Random) -> str:
     return source(mask, rng.choice(PAIRS), rng.choice(SUMS), rng.choice(("0", "0", "0", "1.5", "x[:, None]")))
 
 
+FILLS = ("1.5", "x[:, None]", "y[None]", "2 * x[:, None] ** 2", "0")
+OF_FILLED = (
+    *MEANS, *SUMS, "m.max(1)", "m.min(0)", "(m - m.max(1, keepdims=True)).sum(1)", "jnp.exp(m).sum(1)",
+    "jnp.cos(m) @ x",
+)  # fmt: skip
+
+
+def filled(rng: random.Random) -> str:
+    """A function of few pairs, and of one value for all others in a row, or in a column."""
+    mask = union(rng, THIN, 1 if rng.random() < 0.7 else 2)
+    result = rng.choice(OF_FILLED)
+    fill = rng.choice(("-1e9", "-10000.0", *FILLS[:2]) if result in MEANS else FILLS)
+    return source(mask, rng.choice(PAIRS), result, fill)
+
+
 def data(n: int, seed: int = 0) -> list[Any]:
     """Arguments: s has places before and beyond the array, e has ends, k has integers of few bits."""
     rng = np.random.default_rng(seed)

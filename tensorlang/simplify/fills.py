@@ -52,10 +52,14 @@ from tensorlang.normal.ssa import (
     own_ranges,
 )
 from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands, with_predicates
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
 from tensorlang.simplify.thin import is_thin_union, leaves_few
+
+_MOST_READ = 4
+"""The elements of comparisons in one condition that is told by their parts: each doubles the conditions."""
 
 
 @dataclass(frozen=True)
@@ -84,31 +88,32 @@ class _Pass:
 
     def made(self, x: Statement) -> Statement:
         """`x` in its new form, which is remembered in parts where it is filled."""
-        if self.compared and isinstance(x, Addition | Map | Contraction):
-            known = _ranges(x)
-            if (y := with_predicates(x, lambda p: self._quantified(p, known))) is not x:
-                return self._as(x, y)
+        by_parts = self._by_comparisons(x) if self.compared else None
+        if by_parts is not None:
+            return by_parts
         match x:
-            case Addition(terms, shape) if any(self._lookup(t.pred, own_ranges(x)) for t in terms):
-                told = [Term(t.sign, p, t.operand) for t in terms for p in self._told(t.pred, own_ranges(x))]
-                return self._as(x, Addition(tuple(told), shape))
-            case Map() | Contraction() if (a := self._lookup(x.pred, _ranges(x))) is not None:
-                return self._by_comparison(x, a)
             case Addition() | Map():
                 for few in self._candidates(x):
                     if (found := self._split(x, few)) is not None:
                         self.filled[x] = found
                         return _whole(found, x)
-                return with_operands(x, self.new)
             case Contraction() if any(y in self.filled for y in x.factors) and not self._names_chosen(x.pred):
                 return self._product(x)
-            case Comparison():
-                parts = self._parts(x.left) or self._parts(x.right)
-                if parts is not None:
-                    self._compare(x, parts)
-                return with_operands(x, self.new)
-            case _:
-                return with_operands(x, self.new)
+            case Comparison() if (parts := self._parts(x.left) or self._parts(x.right)) is not None:
+                self._compare(x, parts)
+        return with_operands(x, self.new)
+
+    def _by_comparisons(self, x: Statement) -> Statement | None:
+        """`x` in its new form, if its conditions read elements of comparisons that are in parts."""
+        if not isinstance(x, Addition | Map | Contraction):
+            return None
+        known = _ranges(x)
+        if (y := with_predicates(x, lambda p: self._quantified(p, known))) is not x:
+            return self._as(x, y)
+        if not isinstance(x, Addition):
+            return None if (a := self._lookup(x.pred, known)) is None else self._by_comparison(x, a)
+        terms = [Term(t.sign, p, t.operand) for t in x.terms for p in self._told(t.pred, known)]
+        return self._as(x, Addition(tuple(terms), x.shape)) if len(terms) > len(x.terms) else None
 
     def _as(self, x: Statement, y: Statement) -> Statement:
         """`y` in its new form, for `x`, which it equals."""
@@ -146,7 +151,7 @@ class _Pass:
     def _told(self, p: Predicate, known: Collection[Index]) -> list[Predicate]:
         """Conditions, of which one at most holds, that say what `p` does, by the parts of comparisons."""
         a = self._lookup(p, known)
-        if a is None:
+        if a is None or len(lookups(p)) > _MOST_READ:
             return [p]
         return [r for where, q in self._cases(p, a) for r in self._told(conjunction([where, q]), known)]
 
@@ -250,33 +255,36 @@ class _Pass:
 
     def _is_constant(self, x: Statement, i: Index) -> bool:
         """Whether the elements of `x` are the same for all `i`, one of its own indices."""
-        key = x, i
-        if key not in self._constant:
-            self._constant[key] = self._is_told_constant(x, i)
-        return self._constant[key]
+        return run(self._constant_along(x, i))
 
-    def _is_told_constant(self, x: Statement, i: Index) -> bool:
+    def _constant_along(self, x: Statement, i: Index) -> Deep[bool]:
+        read: list[tuple[Statement, Index]] = []
         match x:
             case Constant():
                 return True
             case Addition(terms, _):
-                return all(i not in free_atoms(t.pred) and self._is_constant(t.operand, i) for t in terms)
+                same = not any(i in free_atoms(t.pred) for t in terms)
+                read = [(t.operand, i) for t in terms]
             case Map(p, _, arguments, _):
-                return i not in free_atoms(p) and all(self._is_constant(y, i) for y in arguments)
+                same = i not in free_atoms(p)
+                read = [(y, i) for y in arguments]
             case Contraction(p, factors, _, _):
-                if i not in free_atoms(p):
-                    return True
                 solved = inner_solution(x)
-                if i in free_atoms(solved.rest):
-                    return False
-                return all(
-                    self._is_constant(y, j)
-                    for y, at in zip(factors, factor_indices(x), strict=True)
-                    for j, k in zip(own_indices(y), at, strict=True)
-                    if k in solved.values and i in solved.values[k].free
-                )
+                same = i not in free_atoms(solved.rest)
+                for y, at in zip(factors, factor_indices(x), strict=True) if i in free_atoms(p) else ():
+                    read += [
+                        (y, j)
+                        for j, k in zip(own_indices(y), at, strict=True)
+                        if k in solved.values and i in solved.values[k].free
+                    ]
             case _:
                 return False
+        for key in read if same else ():
+            if key not in self._constant:
+                self._constant[key] = yield from call(self._constant_along(*key))
+            if not self._constant[key]:
+                return False
+        return same
 
     def _product(self, x: Contraction) -> Statement:
         """A product with each part of its first filled factor, as an addition; filled if its own indices tell where."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,6 +57,14 @@ PROGRAMS = {
     "in windows and columns": "f(x: [n]R, z: [n]R) = gen i:n. max j:n where 0 <= i - j < 3 or j = 0. x[i] * z[j]",
     "in rows and columns": "f(x: [n]R) = gen i:n. min j:n where i < 2 or j < 2 or i = j. sin(x[i] * x[j])",
     "in rows that data say": "f(x: [n]R, y: [n]idx(n)) = gen i:n. max j:n where y[j] = i or i = j. sin(x[i] * x[j])",
+    "of terms": "f(x: [n]R) = gen i:n. max j:n. [i - 2 <= j <= i] * x[j] + [j < i - 2 or i < j] * x[i]^2",
+    "of zeros elsewhere": "f(x: [n]R) = gen i:n. min j:n. [j <= i] * x[j]",
+    "of an element that data name, and others": (
+        "f(x: [n]R, y: [n]idx(n)) = gen i:n. max j:n. [j = y[i]] * x[j] + [j != y[i]] * x[i]"
+    ),
+    "where it is among terms": (
+        "f(x: [n]R) = let k = gen i:n. argmin j:n. [j < 2] * x[j] + [2 <= j] * x[i] in gen i:n. x[k[i]] * x[i]"
+    ),
     "in windows that data say": (
         "f(x: [n]R, y: [n]idx(n)) = gen i:n. max j:n where y[i] <= j and j < y[i] + 2 or i = j. x[i] * x[j]"
     ),
@@ -277,3 +287,24 @@ def test_running_extrema_of_ranges_that_may_be_empty_are_zero_where_they_are(con
         np.testing.assert_allclose(lower(f)(x), np.reshape(evaluate(f, x), n), rtol=1e-6)
         g = adjoint(f)
         np.testing.assert_allclose(lower(g)(x, y), np.reshape(evaluate(g, x, y), n), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("word, found", [("argmax", np.argmax), ("argmin", np.argmin)])
+@pytest.mark.parametrize("few, rest, there, fill", [
+    ("i - 2 <= j <= i", "j < i - 2 or i < j", "x[j]", "x[i]"),
+    ("i = j", "i != j", "x[j]", "0"),
+    ("j < 2", "2 <= j", "x[j]", "x[i]"),
+    ("j = i or j = 0", "j != i and j != 0", "x[j] + x[i]", "x[i]"),
+])  # fmt: skip
+def test_the_first_place_among_exclusive_terms(
+    few: str, rest: str, there: str, fill: str, word: str, found: Any
+) -> None:
+    terms = f"[{few}] * ({there}) + [{rest}] * {fill}"
+    f = parse(f"f(x: [n]R) = let k = gen i:n. {word} j:n. {terms} in gen i:n. real(k[i])")
+    compared = parse(f"f(x: [n]R) = gen i:n, j:n. {terms}")
+    assert ("_first_greatest(" not in lower(f).source and "_first_least(" not in lower(f).source) or "j < 2" in few
+    for n in (1, 2, 3, 5, 9):
+        for seed in range(4):  # small integers, for ties
+            x = np.random.default_rng(seed).integers(-2, 3, n).astype(float)
+            x[0] = np.nan if seed == 3 else x[0]
+            np.testing.assert_array_equal(f(x), found(lower(compared)(x), 1))

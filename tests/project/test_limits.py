@@ -22,13 +22,13 @@ BOTH = {
 }
 VALUE = {"squares in a group": "sum i:n, j:n. [p[j] = p[i]] * (x[i] - x[j])^2"}
 GRADIENT = {
-    "greatest beside zeros": "sum i:n. max j:n. [i - 1 <= j and j <= i] * x[i] * x[j]",
-    "greatest of alternatives": "sum i:n. max j:n where i - 1 <= j and j <= i or j = 0. x[i] * x[j]",
     "near one another": "sum k:n, m:n. [0 <= p[k] - q[m] and p[k] - q[m] <= 1] * sin(x[p[k]] + x[q[m]])",
     "a differentiated top": """sum i:n. let top = max j:n where i <= j. x[j] in
         sin(sum j:n. [i <= j] * exp(x[j] - top))""",
 }
 NEITHER = {
+    "greatest beside zeros": "sum i:n. max j:n. [i - 1 <= j and j <= i] * x[i] * x[j]",
+    "greatest of alternatives": "sum i:n. max j:n where i - 1 <= j and j <= i or j = 0. x[i] * x[j]",
     "overlapping blocks": "sum i:n, j:n. [j // 4 = i // 4 or j // 3 = i // 3] * sin(x[i] * y[j])",
     "sums in a group": "sum i:n. sin(sum j:n. [p[j] = p[i]] * x[j])",
     "exponentials in a group": "sum i:n. sin(sum j:n. [p[j] = p[i]] * exp(x[j] - y[i]))",

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import reduce
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum, number
 from tensorlang.language.predicates import (
     Equal,
+    NonNegative,
     Or,
     Predicate,
     at_most,
@@ -34,7 +35,7 @@ from tensorlang.lower.arrays.running_extrema import limit
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import WhyNot
 from tensorlang.lower.arrays.undecided import undecided_conditions
-from tensorlang.lower.arrays.values import TRUE, Value, applied, infix, where
+from tensorlang.lower.arrays.values import TRUE, Value, aligned, applied, apply, infix, union, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
@@ -119,12 +120,10 @@ def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
     """The extrema under conditions one of which always holds, each over few values of the index or of an axis, over
     all up to a place, or of one value."""
     e = c.e
-    if isinstance(e, Choice):
-        return WhyNot("which of several values is the first one is not known before they are compared")
     ranges = {e.index: e.size, **whole_ranges(c.scope)}
     cases = _exclusive_terms(e, ranges) or [(e.pred, e.body)]
     parts = [(p, a) for case, a in cases for p in _alternatives(case)]
-    alone = [Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
+    alone = [Extreme(ctx, c.scope, type(e)(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
     if len(alone) > 1 and all(_is_cheap(ctx, part, ranges) for part in alone):
         return alone
     return WhyNot("no conditions leave few values of the index each, or one value of what is compared")
@@ -132,8 +131,11 @@ def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
 
 def _is_cheap(ctx: Context, c: Extreme, ranges: Ranges) -> bool:
     """Whether fewer values are compared than there are places of the index."""
-    few = leaves_few(conjuncts(c.e.pred), ranges, ranges)
-    return few or _is_of_one_value(ctx, c) or not isinstance(limit(ctx, c.scope, c.e, c.left[1]), WhyNot)
+    if leaves_few(conjuncts(c.e.pred), ranges, ranges):
+        return True
+    if _is_of_one_value(ctx, c):
+        return isinstance(c.e, Extremum) or _first(ctx, c) is not None
+    return not isinstance(limit(ctx, c.scope, c.e, c.left[1]), WhyNot)
 
 
 def _is_of_one_value(ctx: Context, c: Extreme) -> bool:
@@ -150,7 +152,28 @@ def _alternatives(p: Predicate) -> list[Predicate]:
     return [p]
 
 
-def _exclusive_terms(e: Extremum, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
+def _first(ctx: Context, c: Extreme) -> Value | None:
+    """The first place of the index where the condition holds, if it holds anywhere; None if no comparisons say that."""
+    r, p = c.left
+    starts = [r.start]
+    for q in conjuncts(p):
+        k = q.value.coefficient(c.e.index) if isinstance(q, NonNegative) else 0
+        if c.e.index not in free_atoms(q):
+            continue
+        if (
+            not isinstance(q, NonNegative)
+            or abs(k) != 1
+            or any(c.e.index in atom_affine(x).free for x in q.value.lookups)
+        ):
+            return None
+        if k > 0:
+            starts.append(atom_affine(c.e.index) - q.value)
+    axes = tuple(i for i in c.scope.order if any(i in c.scope.axes(a) for a in starts))
+    nodes = [positions(ctx, c.scope, a, axes) for a in starts]
+    return Value(reduce(lambda a, b: apply("maximum", a, b), nodes), axes, 2)
+
+
+def _exclusive_terms(e: Extremum | Choice, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
     """The terms of what is compared, or 0, each with the condition under which it is all there is; none if they are
     not told apart by conditions."""
     found: dict[Predicate, Expr] = {}
@@ -177,14 +200,41 @@ def _exclusive_terms(e: Extremum, ranges: Ranges) -> list[tuple[Predicate, Expr]
 
 
 def in_either(ctx: Context, c: Extreme, found: list[Extreme], compute: Compute) -> Deep[Value]:
-    """The greatest of those extrema that are not empty."""
-    there = []
+    """The greatest of those extrema that are not empty, or the first place of those that are as great."""
+    e, there, places = c.e, [], []
     for part in found:
-        one = _is_of_one_value(ctx, part)
-        v = yield from call(ctx.value(part.e.body, c.scope) if one else _under_its_own(ctx, part, compute))
-        some = project({part.e.index: part.e.size}, substitute(part.e.pred, c.scope.env), whole_ranges(c.scope))
+        p, a, one = part.e.pred, part.e.body, _is_of_one_value(ctx, part)
+        alone = Extreme(ctx, c.scope, Extremum(e.sign, e.index, e.size, p, a), NAN)
+        v = yield from call(ctx.value(a, c.scope) if one else _under_its_own(ctx, alone, compute))
+        some = project({e.index: e.size}, substitute(p, c.scope.env), whole_ranges(c.scope))
         there.append((v, mask(ctx, c.scope, _open(ctx, c.scope, some))))
-    return _greatest_of(c, there)
+        if isinstance(e, Choice):
+            first = _first(ctx, part) if one else None
+            places.append(first or (yield from call(_under_its_own(ctx, part, compute))))
+    if isinstance(e, Extremum):
+        return _greatest_of(c, there)
+    return _first_of(ctx, c, [(ctx.short(v, c.scope.block), m) for v, m in there], places)
+
+
+def _first_of(ctx: Context, c: Extreme, there: list[tuple[Value, Value]], places: list[Value]) -> Value:
+    """The least of those places whose values are beaten by no other one that is there."""
+    order, last = c.scope.order, ctx.integers.node(c.e.size - 1)
+    best = ctx.short(_greatest_of(c, there), c.scope.block)
+    as_great = ">=" if c.e.sign > 0 else "<="
+    found: Value | None = None
+    for (v, m), place in zip(there, places, strict=True):
+        holds = infix(v, as_great, best, order)
+        if v.number is None:  # nan is as great as anything
+            holds = infix(holds, "|", infix(v, "!=", v, order), order)
+        if m.node != TRUE:
+            holds = infix(holds, "&", m, order)
+        at = where(holds, place, order, last)
+        if found is not None:
+            axes = union([found, at], order)
+            at = Value(apply("minimum", aligned(found, axes).node, aligned(at, axes).node), axes, 3)
+        found = at
+    assert found is not None
+    return found
 
 
 def _under_its_own(ctx: Context, c: Extreme, compute: Compute) -> Deep[Value]:

@@ -78,7 +78,7 @@ def _compared(e: Expr) -> tuple[Expr | None, bool]:
     """The element that a statement compares, if it sums up and compares nothing else, and whether the condition leaves
     few."""
     inner = [part for part in postorder(e) if isinstance(part, Sum | Extremum | Choice)]
-    if len(inner) != 1 or not isinstance(compared := inner[0], Extremum) or variable(compared.body) is None:
+    if len(inner) != 1 or not isinstance(compared := inner[0], Extremum | Choice) or variable(compared.body) is None:
         return None, False
     ranges = {part.index: part.size for part in postorder(e) if isinstance(part, Gen | Extremum)}
     few = any(isinstance(q, Or) and is_thin_union(compared.pred, q, ranges) for q in conjuncts(compared.pred))

@@ -63,6 +63,7 @@ _OPERATORS: Mapping[str, Callable[[Anything, Anything], Anything]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
     "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
     ">=": lambda a, b: a >= b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,

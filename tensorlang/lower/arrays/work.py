@@ -306,7 +306,7 @@ class _Run:
         """left op right, of arrays or of static integers."""
         if isinstance(a, Predicate) and isinstance(b, Predicate):
             return conjunction([a, b])
-        comparison = op in ("==", ">=", "<=", ">", "<")
+        comparison = op in ("==", "!=", ">=", "<=", ">", "<")
         if not isinstance(a, Shaped) and not isinstance(b, Shaped):
             if comparison:
                 return compared(a, op, b)

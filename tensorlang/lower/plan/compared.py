@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum, Gen, Sum, Var
+from tensorlang.language.grammar import Access, Add, Bracket, Choice, Const, Expr, Extremum, Gen, Proj, Sum, Var
 from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.language.rebuilt import rewrite, with_atoms
@@ -28,28 +28,32 @@ _Made = tuple[dict[Index, Affine], Expr]
 def inline_compared(f: Function) -> Function:
     """`f` with arrays that only one extremum reads, comparing few of their elements, computed there."""
     given, body = bindings(f.body)
-    made = {x: one for x, e in given if isinstance(x, Var) and (one := _element(e))}
-    found: dict[Var, Expr | None] = {}
+    made = {x: element for x, e in given if isinstance(x, Var) and (element := _element(e))}
+    read: dict[Var, list[Expr]] = {x: [] for x in made}
+    compared: set[Var] = set()
     for whole in (*(e for _, e in given), *results(body)):
-        compared, few = _compared(whole)
-        for read in reads(whole):
-            x = variable(read)
+        one, few = _compared(whole)
+        for e in reads(whole):
+            x = variable(e)
             assert x is not None
-            at_once = read is compared and x in made and x not in found and (few or _has_a_band(made[x]))
-            found[x] = read if at_once else None
-    chosen = {read: x for x, read in found.items() if read is not None}
+            if x in made:
+                read[x].append(e)
+                if e is one and (few or _has_a_band(made[x])):
+                    compared.add(x)
+    chosen = {x for x in compared if len(read[x]) == 1 or _is_read_off(made[x], read[x])}
     if not chosen:
         return f
 
-    def element(e: Expr) -> Expr | None:
-        if e not in chosen:
+    def computed(e: Expr) -> Expr | None:
+        x = variable(e)
+        if x is None or x not in chosen:
             return None
-        own, value = made[chosen[e]]
+        own, value = made[x]
         at: dict[Atom, Affine] = dict(zip(own, places(e), strict=True))
-        return rewrite(with_atoms(value, at), element)
+        return rewrite(with_atoms(value, at), computed)
 
-    kept = [(x, rewrite(e, element)) for x, e in given if x not in chosen.values()]
-    return replace(f, body=under(kept, rewrite(body, element)))
+    kept = [(x, rewrite(e, computed)) for x, e in given if x not in chosen]
+    return replace(f, body=under(kept, rewrite(body, computed)))
 
 
 def _element(e: Expr) -> _Made | None:
@@ -72,6 +76,13 @@ def _has_a_band(made: _Made) -> bool:
         elif isinstance(part, Bracket):
             found.append(part.pred)
     return isinstance(e, Add) and any(leaves_few(conjuncts(p), ranges, ranges) for p in found)
+
+
+def _is_read_off(made: _Made, read: list[Expr]) -> bool:
+    """Whether an element is read off other arrays, or a number, at all places, so that nothing is computed twice."""
+    plain = (Access, Add, Bracket, Const, Proj, Var)
+    is_plain = all(isinstance(part, plain) for part in postorder(made[1]))
+    return is_plain and all(len(places(e)) == len(made[0]) for e in read)
 
 
 def _compared(e: Expr) -> tuple[Expr | None, bool]:

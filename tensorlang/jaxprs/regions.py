@@ -66,7 +66,7 @@ inputs, and loops if this holds for their bodies."""
 
 WRITTEN = 2
 """Where only the code shows that fills are cheap, JAX's gradient writes at least this many times the elements that the
-code writes: masks and comparisons are no operations."""
+code writes, or saves as many operations: masks and comparisons are no operations."""
 
 LARGEST = 600
 """The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""
@@ -375,7 +375,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             if in_code and (by_weight < gain * ours or not in_order):
                 spend(STEPS * spent.equations, "tracing the code")  # JAX's own steps are not counted
                 code = code_work(program, wanted)
-                if not in_order and code.elements * WRITTEN > spent.elements:
+                saved = max(spent.elements, by_weight - weighed(code))
+                if not in_order and code.elements * WRITTEN > saved:
                     return Region(own, sub, program, _AS_CHEAP_CODE, jax_work, ours)
     except LimitError:
         return left("it would take longer to derive than is soon paid back at these sizes")

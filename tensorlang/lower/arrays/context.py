@@ -71,7 +71,8 @@ class Context:
     they hide has no influence, even if it is nan or inf. `parts` are the blocks of cut arrays that the code being
     written is given, `rows` the names of the bounds of such blocks by the number of rows, `open_blocks` the indices of
     which the code being written has a block. `joined` puts all of an array together, in lines `before` those of the
-    statement. `certain` is the extremum that the statement is, if it is only read where it is not empty.
+    statement. `certain` is the extremum that the statement is, if it is only read where it is not empty. Code that is
+    `in_step` runs at each time of a recurrence.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -85,6 +86,7 @@ class Context:
     width: Callable[[Node], int] = field(init=False)
     joined: Callable[[Key], Held] = field(init=False)
     strict: bool = False
+    in_step: bool = False
     multiplied: bool = False
     multiplying: set[tuple[int, Any]] = field(default_factory=set)
     before: Block = field(default_factory=Block)

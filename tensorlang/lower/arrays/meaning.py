@@ -415,6 +415,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_stack_over": _stack_over,
     "_stored": lambda x: x,
     "_sum": np.sum,
+    "_sum_in_step": np.sum,
     "_sum_by_blocks": _sum_by_blocks,
     "_sum_by_windows": _sum_by_windows,
     "_decaying_in_chunks": _decaying_in_chunks,

@@ -100,6 +100,7 @@ _FREE = (
 _ALL_READ = (
     "sum",
     "_sum",
+    "_sum_in_step",
     "_times_ones",
     "_greatest",
     "_least",

@@ -92,7 +92,7 @@ class ArrayProgram(Shown):
         self.name = names.fresh_global(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
         self._ctx = self._compiler.ctx
-        self._ctx.strict = strict
+        self._ctx.strict, self._ctx.in_step = strict, in_step
         self._ctx.width = width
         self._ctx.joined = lambda key: joined(self._ctx, key)
         self._body = Block()

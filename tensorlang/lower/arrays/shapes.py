@@ -259,7 +259,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_spread": lambda x, axis, first, step, size: _along_axis(x, axis, size),
     "_stack_over": _stack,
     "_stored": lambda x: x,
-    **dict.fromkeys(("_sum", "_times_ones"), lambda x, axis=None: Shaped(without(x.shape, axis))),
+    **dict.fromkeys(("_sum", "_sum_in_step", "_times_ones"), lambda x, axis=None: Shaped(without(x.shape, axis))),
     **dict.fromkeys(("_sum_by_blocks", "_sum_by_windows", "_sum_over"), _given()),
     "_decaying_in_chunks": lambda exponents, powers, differences, q, k, v, axis, *_: _by_rows(
         (*exponents, *powers, *differences)[0][-1], v, axis

@@ -4,6 +4,7 @@ dependence      indices that an expression depends on; accesses and chains of le
 numbers         the numbers that indices and sizes are become arrays
 quotients       quotients of indices by constants are read from arrays
 in_step         products that steps compute, rather than read them from an array for all times
+sums_in_step    sums over axes of what steps give, rather than of an array that has it for all times
 read_products   products that steps store anyway, read in place of their factors
 read_states     short sums of states, computed from the states again rather than stored by steps
 read_parts      states of which a part is kept over the time

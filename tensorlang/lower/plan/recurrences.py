@@ -31,6 +31,7 @@ from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.read_products import read_products
 from tensorlang.lower.plan.read_states import read_states
 from tensorlang.lower.plan.stages import Called, Rest, Stage, Staged, Turn
+from tensorlang.lower.plan.sums_in_step import sums_in_steps
 from tensorlang.lower.plan.until import end_of
 from tensorlang.lower.plan.windows import WINDOW, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
@@ -88,7 +89,7 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
     s = d.joined(assemble(d.s), lambda step: with_outputs(step, assemble(tidy_recurrences(step_ssa(step)))))
     d = apart(s)
     tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
-    made = read_parts(in_steps(tidied))
+    made = sums_in_steps(read_parts(in_steps(tidied)))
     if store == "needed":  # other ones compute again what is not a state
         made = read_products(read_states(made))
     return s if made is tidied else made

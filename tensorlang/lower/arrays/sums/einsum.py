@@ -182,7 +182,7 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
         elif places[0] == len(kept):
             node = apply("sum", v.node, axes)
         else:  # see the library for why these are not left to XLA's reductions
-            node = apply("_sum", v.node, axes)
+            node = apply("_sum_in_step" if ctx.in_step else "_sum", v.node, axes)
         result = Value(node, kept, v.depth + 1, None, v.weak)
     return _repeated(ctx, inner, result, [s for s in c.summed if s not in v.axes])
 

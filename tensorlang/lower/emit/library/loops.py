@@ -70,6 +70,15 @@ def _sum(x, axes):
     return total + _times_ones(rest, axes) if rest.shape[axis] else total
 
 
+def _sum_in_step(x, axes):
+    """`_sum` in a step of a recurrence. Its arrays are small enough to be stored before they are added up: in parts,
+    XLA computes what they are made of one element at a time."""
+    rows = 1
+    for k in (axes,) if isinstance(axes, int) else axes:
+        rows = rows * x.shape[k]
+    return _sum(x, axes) if rows <= 16 else _times_ones(x, (axes,) if isinstance(axes, int) else axes)
+
+
 def _times_ones(x, axes):
     """The product of x with ones, summed over axes."""
     return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))

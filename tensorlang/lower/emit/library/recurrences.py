@@ -134,6 +134,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
         pass  # what steps give is stored in any case, and sums over many times are faster
     elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
         length = 1
+    elif not kept and kinds and sum(x.size for x in each) <= sum(x.size for x in listed):
+        length = size  # what is added up is stored in any case
     count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
         states, _, sums, rows, _ = window(states, marks, 0, length)

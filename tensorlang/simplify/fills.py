@@ -56,7 +56,7 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
-from tensorlang.simplify.thin import is_thin_union, leaves_few
+from tensorlang.simplify.thin import is_thin
 
 _MOST_READ = 4
 """The elements of comparisons in one condition that is told by their parts: each doubles the conditions."""
@@ -209,7 +209,7 @@ class _Pass:
 
     def _is_few(self, p: Predicate, ranges: Ranges) -> bool:
         """Whether `p` leaves few points of these ranges, whatever the program chooses."""
-        return p is not FALSE and not self._names_chosen(p) and _is_thin(p, ranges)
+        return p is not FALSE and not self._names_chosen(p) and is_thin(p, ranges)
 
     def _names_chosen(self, p: Predicate) -> bool:
         """Whether `p` reads elements of arrays that the program selects or compares itself."""
@@ -346,12 +346,6 @@ def _opposite(p: Predicate, known: Iterable[Predicate], ranges: Ranges) -> Predi
         return is_empty(conjunction([p, q]), around) and implies(around, disjunction([p, q]))
 
     return next(filter(is_opposite, known), None)
-
-
-def _is_thin(p: Predicate, ranges: Ranges) -> bool:
-    """Whether `p`, or each alternative of it, leaves few values of some index, given the others."""
-    parts = conjuncts(p)
-    return leaves_few(parts, ranges, ranges) or any(isinstance(q, Or) and is_thin_union(p, q, ranges) for q in parts)
 
 
 def _whole(found: _Filled, x: Statement) -> Statement:

@@ -26,6 +26,13 @@ def thin_unions(p: Predicate, ranges: Ranges) -> list[Predicate]:
     return [q for q in conjuncts(p) if isinstance(q, Or) and is_thin_union(p, q, ranges)]
 
 
+def is_thin(p: Predicate, ranges: Ranges) -> bool:
+    """Whether `p`, or each alternative of it, leaves few values of some index, given the others."""
+    parts = conjuncts(p)
+    shared = [r for q in parts if isinstance(q, Or) for r in conjuncts(common(q.parts))]
+    return leaves_few([*parts, *shared], ranges, ranges) or bool(thin_unions(p, ranges))
+
+
 def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = False) -> bool:
     """Whether each alternative in `choice` leaves few values of some index, while the conditions common to them do not.
 

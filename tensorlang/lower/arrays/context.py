@@ -68,11 +68,11 @@ class Context:
     the relations that are given by their points, `increasing` the index arrays of one dimension whose elements strictly
     increase, `possibly_empty` those that may have elements though their range is empty: where a program chooses among
     no points, and a bracket hides that. `conditions` are those that hold comparisons of values of the program: what
-    they hide has no influence, even if it is nan or inf. `parts` are the blocks of cut arrays that the code being
-    written is given, `rows` the names of the bounds of such blocks by the number of rows, `open_blocks` the indices of
-    which the code being written has a block. `joined` puts all of an array together, in lines `before` those of the
-    statement. `certain` is the extremum that the statement is, if it is only read where it is not empty. Code that is
-    `in_step` runs at each time of a recurrence.
+    they hide has no influence, even if it is nan or inf. Those with `divisors` hold the quotients of their places.
+    `parts` are the blocks of cut arrays that the code being written is given, `rows` the names of the bounds of such
+    blocks by the number of rows, `open_blocks` the indices of which the code being written has a block. `joined` puts
+    all of an array together, in lines `before` those of the statement. `certain` is the extremum that the statement is,
+    if it is only read where it is not empty. Code that is `in_step` runs at each time of a recurrence.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -101,6 +101,7 @@ class Context:
     increasing: set[IndexArray] = field(default_factory=set)
     possibly_empty: set[IndexArray] = field(default_factory=set)
     conditions: set[IndexArray] = field(default_factory=set)
+    divisors: dict[IndexArray, int] = field(default_factory=dict)
     certain: Expr | None = None
     gather_cache: dict[tuple[str, int, Node], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)

@@ -79,7 +79,12 @@ class Compiler:
             case Bracket(_, Sum()) | Sum():
                 v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
-                if isinstance(p, Or) and p is not FALSE and a.type is R and exclude_one_another(scope, p.parts):
+                if (
+                    isinstance(p, Or)
+                    and p is not FALSE
+                    and a.type is R
+                    and exclude_one_another(self.ctx, scope, p.parts)
+                ):
                     pieces = yield from call(assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared))
                     if pieces is not None:
                         return pieces
@@ -113,7 +118,7 @@ class Compiler:
                 others.append(part.pred)
             else:
                 return False
-        return all(exclude_one_another(scope, (p, e.right.pred)) for p in others)
+        return all(exclude_one_another(self.ctx, scope, (p, e.right.pred)) for p in others)
 
     def _apart(self, e: Add, scope: Scope) -> Deep[Value]:
         """The value of a sum whose last term is zero wherever another one is not: a selection, if that term is one."""

@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.running_extrema import limit
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import WhyNot
-from tensorlang.lower.arrays.undecided import undecided_conditions
+from tensorlang.lower.arrays.undecided import known_quotients, undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, applied, apply, infix, union, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.isl import implies, is_empty
@@ -121,7 +121,7 @@ def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
     all up to a place, or of one value."""
     e = c.e
     ranges = {e.index: e.size, **whole_ranges(c.scope)}
-    cases = _exclusive_terms(e, ranges) or [(e.pred, e.body)]
+    cases = _exclusive_terms(ctx, e, ranges) or [(e.pred, e.body)]
     parts = [(p, a) for case, a in cases for p in _alternatives(case)]
     alone = [Extreme(ctx, c.scope, type(e)(e.sign, e.index, e.size, p, a), NAN) for p, a in parts]
     if len(alone) > 1 and all(_is_cheap(ctx, part, ranges) for part in alone):
@@ -173,7 +173,7 @@ def _first(ctx: Context, c: Extreme) -> Value | None:
     return Value(reduce(lambda a, b: apply("maximum", a, b), nodes), axes, 2)
 
 
-def _exclusive_terms(e: Extremum | Choice, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
+def _exclusive_terms(ctx: Context, e: Extremum | Choice, ranges: Ranges) -> list[tuple[Predicate, Expr]]:
     """The terms of what is compared, or 0, each with the condition under which it is all there is; none if they are
     not told apart by conditions."""
     found: dict[Predicate, Expr] = {}
@@ -187,7 +187,7 @@ def _exclusive_terms(e: Extremum | Choice, ranges: Ranges) -> list[tuple[Predica
             found[part.pred] = part.body if sign > 0 and part.pred not in found else Add(before, part.body, sign)
         else:
             return []
-    around = conjunction([ranges_predicate(ranges), e.pred])
+    around = conjunction([ranges_predicate(ranges), e.pred, known_quotients(ctx, [e.pred, *found])])
     pairs = combinations(found, 2)
     if len(found) > _MOST_POINTS or not all(is_empty(conjunction(pair), around) for pair in pairs):
         return []

@@ -162,7 +162,9 @@ class ArrayProgram(Shown):
                 ctx.held[g.variable, ()] = Held(name, (g.value,))
                 self._body.assign(name, apply("arange", ctx.integers.node(g.value), dtype=DTYPE))
             case Quotients(size, divisor):
+                assert isinstance(g.variable, IndexArray)
                 ctx.held[g.variable, ()] = Held(name, (size,))
+                ctx.divisors[g.variable] = divisor
                 below = apply("arange", ctx.integers.node(size), dtype=INT32)
                 self._body.assign(name, Infix(below, "//", integer(divisor)))
             case values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -17,6 +17,7 @@ from tensorlang.language.predicates import (
     conjunction,
     lookups,
     substitute,
+    within,
 )
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.scope import Scope
@@ -43,11 +44,18 @@ def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[No
     return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
 
 
-def exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:
+def known_quotients(ctx: Context, parts: Sequence[Predicate]) -> Predicate:
+    """The bounds of the quotients that `parts` read."""
+    read = [(x, ctx.divisors[x.array]) for q in parts for x in lookups(q) if x.array in ctx.divisors]
+    return conjunction(within(x.at[0] - atom_affine(x) * c, constant(c)) for x, c in read)
+
+
+def exclude_one_another(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> bool:
     """Whether no two of these few predicates hold at once."""
     ranges = {i: r.stop for i, r in scope.domain.items()}
+    known = known_quotients(ctx, parts)
     pairs = combinations(parts, 2) if len(parts) <= MOST_PARTS else [(TRUE, TRUE)]
-    return all(simplify_in(conjunction([substitute(q, scope.env) for q in pair]), ranges) is FALSE for pair in pairs)
+    return all(simplify_in(substitute(conjunction([known, *pair]), scope.env), ranges) is FALSE for pair in pairs)
 
 
 def _is_certain(ctx: Context, q: Predicate) -> bool:

@@ -80,7 +80,7 @@ def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Dee
     bases = [t for t in terms if _is_state(ctx, scope, t, states) and None in _alternatives(ctx, scope, t.parts)]
     state = {term.body for term in bases}
     kept = [conjunction(undecided_conditions(ctx, scope, term.parts)) for term in bases]
-    if len(state) != 1 or not exclude_one_another(scope, kept):
+    if len(state) != 1 or not exclude_one_another(ctx, scope, kept):
         return None
     others = [term for term in terms if term not in bases]
     where = _stays(scope, disjunction(kept))

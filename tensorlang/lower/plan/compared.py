@@ -15,11 +15,10 @@ from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Add, Bracket, Choice, Const, Expr, Extremum, Gen, Proj, Sum, Var
 from tensorlang.language.lets import bindings, under
-from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import places, reads, results, variable
 from tensorlang.sets.scopes import postorder
-from tensorlang.simplify.thin import is_thin_union, leaves_few
+from tensorlang.simplify.thin import is_thin, thin_unions
 
 _Made = tuple[dict[Index, Affine], Expr]
 """The indices of an array and their sizes, and what its element at these is."""
@@ -75,7 +74,7 @@ def _has_a_band(made: _Made) -> bool:
             left += [part.left, part.right]
         elif isinstance(part, Bracket):
             found.append(part.pred)
-    return isinstance(e, Add) and any(leaves_few(conjuncts(p), ranges, ranges) for p in found)
+    return isinstance(e, Add) and any(is_thin(p, ranges) for p in found)
 
 
 def _is_read_off(made: _Made, read: list[Expr]) -> bool:
@@ -92,5 +91,4 @@ def _compared(e: Expr) -> tuple[Expr | None, bool]:
     if len(inner) != 1 or not isinstance(compared := inner[0], Extremum | Choice) or variable(compared.body) is None:
         return None, False
     ranges = {part.index: part.size for part in postorder(e) if isinstance(part, Gen | Extremum)}
-    few = any(isinstance(q, Or) and is_thin_union(compared.pred, q, ranges) for q in conjuncts(compared.pred))
-    return compared.body, few
+    return compared.body, bool(thin_unions(compared.pred, ranges))

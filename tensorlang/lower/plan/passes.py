@@ -94,11 +94,10 @@ def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables
     """`f` with arrays for indices as numbers and for quotients, with statements of the same form rolled into one, and
     without the arrays that are computed where they are read."""
     numbers = replace_integers(without_guards_of_sums(f))
-    divided, tables = read_quotients(numbers.function)
+    # where quotients are still conditions on indices, one can see that these leave few values
+    divided, tables = read_quotients(inline_compared(numbers.function))
     rerolled = reroll(divided)
-    inlined = without_unread_masks(
-        inline_matrices(inline_running_products(inline(inline_compared(rerolled.function)), strict))
-    )
+    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function), strict)))
     return numbers, tables, rerolled, bound_quotients(inlined, tables)
 
 

@@ -48,6 +48,9 @@ from tensorlang.simplify.supports import common
 Tables = dict[tuple[Affine, int], IndexArray]
 """Index arrays, by their sizes and c: element k is floor(k/c)."""
 
+_MOST_ALTERNATIVES = 6
+"""The most alternatives that are compared with one another."""
+
 
 def read_quotients(f: Function) -> tuple[Function, Tables]:
     """`f`, reading quotients from new index arrays, which are no parameters, instead of comparing; and these arrays."""
@@ -78,43 +81,47 @@ def bound_quotients(f: Function, tables: Tables) -> Function:
 
 @dataclass
 class _Statement:
-    """The value of a let, or the body of all lets; with the ranges of its indices, those that are summed, those that
-    are chosen, and all that its places depend on."""
+    """The value of a let, or the body of all lets; with the ranges of its indices at each condition, those that are
+    summed, those that are chosen, and all that its places depend on."""
 
     value: Expr
     tables: Tables
-    ranges: dict[Index, Affine] = field(default_factory=dict)
+    ranges: dict[Expr, dict[Index, Affine]] = field(default_factory=dict)
     summed: set[Index] = field(default_factory=set)
     chosen: set[Index] = field(default_factory=set)
     read: set[Atom] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        seen, stack = set(), [self.value]
+        seen: set[tuple[Expr, frozenset[tuple[Index, Affine]]]] = set()
+        stack: list[tuple[Expr, dict[Index, Affine]]] = [(self.value, {})]
         while stack:
-            e = stack.pop()
-            if e in seen:
+            e, around = stack.pop()
+            if (key := (e, frozenset(around.items()))) in seen:
                 continue
-            seen.add(e)
-            stack += children(e)
+            seen.add(key)
             match e:
                 case Access(_, at, _):
                     self.read.update(at.free)
                 case Gen() | Sum() | Extremum() | Choice():
-                    self.ranges[e.index] = longer(self.ranges.get(e.index, e.size), e.size)
+                    around = {**around, e.index: e.size}
                     if isinstance(e, Sum):
                         self.summed.add(e.index)
                     elif not isinstance(e, Gen):
                         self.chosen.add(e.index)
+            if isinstance(e, Bracket | Extremum | Choice):
+                known = self.ranges.setdefault(e, {})
+                known.update((i, longer(known.get(i, n), n)) for i, n in around.items())
+            stack += [(part, around) for part in children(e)]
 
     def rewritten(self) -> Expr:
         return rewrite(self.value, lambda _: None, self._made)
 
-    def _made(self, _: Expr, e: Expr) -> Expr:
+    def _made(self, old: Expr, e: Expr) -> Expr:
         match e:
             case Bracket(p, a):
-                return Bracket(self._solved(p, self.ranges), a)
+                return Bracket(self._solved(p, self.ranges[old]), a)
             case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
-                return type(e)(sign, i, n, self._solved(p, self.ranges), a)
+                return type(e)(sign, i, n, self._solved(p, self.ranges[old]), a)
             case _:
                 return e
 
@@ -125,7 +132,8 @@ class _Statement:
         quantifier."""
         match p:
             case Or(options):
-                return disjunction([self._solved(q, ranges, bound, context) for q in options])
+                solved = disjunction([self._solved(q, ranges, bound, context) for q in options])
+                return solved if solved is p else self._without_implied(solved, ranges)
             case Exists(i, n, body):
                 inner = {**ranges, i: n}
                 solved = self._solved(body, inner, i, context)
@@ -139,6 +147,26 @@ class _Statement:
             said, i, a, c = max(found, key=lambda q: is_long(ranges[q[1]]))  # the others remain short
             parts = [q for q in parts if q not in said] + [equal(atom_affine(i), self._quotient(a, c, ranges))]
         return conjunction(parts)
+
+    def _without_implied(self, p: Predicate, ranges: Ranges) -> Predicate:
+        """`p` without alternatives that another one holds with, as the bounds of quotients show."""
+        if not isinstance(p, Or) or len(p.parts) > _MOST_ALTERNATIVES:
+            return p
+        known = [ranges_predicate(ranges), *self._known(p)]
+        kept = list(p.parts)
+        for q in p.parts:
+            others = [r for r in kept if r is not q]
+            if any(implies(conjunction([q, *known]), r) for r in others):
+                kept = others
+        return disjunction(kept)
+
+    def _known(self, p: Predicate) -> Iterator[Predicate]:
+        """The bounds of the quotients that `p` reads."""
+        divisors = {array: c for (_, c), array in self.tables.items()}
+        for x in lookups(p):
+            if x.array in divisors:
+                c = divisors[x.array]
+                yield within(x.at[0] - atom_affine(x) * c, constant(c))
 
     def _quotients(
         self, parts: Sequence[Predicate], ranges: Ranges, bound: Index | None, context: Sequence[Predicate]
@@ -190,23 +218,23 @@ class _Statement:
 class _Windows(_Statement):
     """A statement that has read quotients."""
 
-    def _made(self, _: Expr, e: Expr) -> Expr:
+    def _made(self, old: Expr, e: Expr) -> Expr:
         match e:
             case Bracket(p, a):
                 apart = factors(a) if all(map(is_finite, factors(a))) else [a]
-                return Bracket(conjunction([p, *self._nearby(p, apart)]), a)
+                return Bracket(conjunction([p, *self._nearby(p, apart, self.ranges[old])]), a)
             case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
-                return type(e)(sign, i, n, conjunction([p, *self._nearby(p, [a])]), a)
+                return type(e)(sign, i, n, conjunction([p, *self._nearby(p, [a], self.ranges[old])]), a)
             case _:
                 return e
 
-    def _nearby(self, p: Predicate, several: Sequence[Expr]) -> list[Predicate]:
+    def _nearby(self, p: Predicate, several: Sequence[Expr], ranges: Ranges) -> list[Predicate]:
         """Bounds between indices that follow from equal quotients in `p`, if a condition or one of `several` has
         both."""
         near: list[Predicate] = []
         moving = self.summed | self.chosen
         for q in conjuncts(p):
-            bounds = [r for r in self._bounds(q) if isinstance(r, NonNegative)]
+            bounds = [r for r in self._bounds(q, ranges) if isinstance(r, NonNegative)]
             bounds = [r for r in bounds if not moving.isdisjoint(r.value.indices)]
             if bounds:
                 read = [free_atoms(other) for other in conjuncts(p) if other is not q]
@@ -214,14 +242,14 @@ class _Windows(_Statement):
                 near += [r for r in bounds if any(at.issuperset(r.value.indices) for at in read)]
         return near
 
-    def _bounds(self, q: Predicate) -> tuple[Predicate, ...]:
+    def _bounds(self, q: Predicate, ranges: Ranges) -> tuple[Predicate, ...]:
         """Comparisons that follow from `q`, which compares quotients, or is a disjunction of such conditions."""
         if isinstance(q, Or):
-            parts = [conjunction([p, *(r for one in conjuncts(p) for r in self._bounds(one))]) for p in q.parts]
+            parts = [conjunction([p, *(r for one in conjuncts(p) for r in self._bounds(one, ranges))]) for p in q.parts]
             return conjuncts(common(parts))
-        return conjuncts(paired_bounds(self._as_comparisons(q)))
+        return conjuncts(paired_bounds(self._as_comparisons(q, ranges)))
 
-    def _as_comparisons(self, q: Predicate) -> Predicate:
+    def _as_comparisons(self, q: Predicate, ranges: Ranges) -> Predicate:
         """`q`, if it compares quotients, as a condition on the indices of these; else TRUE."""
         quotients = {array: c for (_, c), array in self.tables.items()}
         read = lookups(q) if isinstance(q, Equal | NonNegative) else []
@@ -233,7 +261,7 @@ class _Windows(_Statement):
             assert isinstance(x, Lookup)
             parts += conjuncts(within(x.at[0] - value * quotients[x.array], constant(quotients[x.array])))
         sizes = {value.indices[0]: x.array.size for x, value in values.items() if isinstance(x, Lookup)}
-        return project(sizes, conjunction(parts), self.ranges)
+        return project(sizes, conjunction(parts), ranges)
 
 
 def _table(length: Affine, c: int) -> IndexArray:

@@ -105,7 +105,7 @@ def has_shared_cases(ctx: Context, c: Summation, q: Or) -> bool:
             return True
         return any(isinstance(p, Or) and has_shared_cases(ctx, alone, p) for p in alone.parts)
 
-    return len(q.parts) <= MOST_CASES and all(map(is_running, q.parts)) and exclude_one_another(c.scope, q.parts)
+    return len(q.parts) <= MOST_CASES and all(map(is_running, q.parts)) and exclude_one_another(ctx, c.scope, q.parts)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ _HOMES = {
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
-_GUARDED = ("jax", "pictures", "testing")
+_GUARDED = ("jax", "passes", "pictures", "testing")
 _SHADOWING = ("max", "min", "sum")
 """Public names that a star import leaves out, since they would shadow builtins: `tl.sum`."""
 

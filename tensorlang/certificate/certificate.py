@@ -231,7 +231,7 @@ class Certificate(Shown):
             made = certify(parse(held["program"], fspath(path)), Fraction(held["bound"]), tuple(held["wrt"]))
         except OSError as error:
             raise CertificateError(f"{fspath(path)} can't be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise CertificateError(f"{fspath(path)} is no certificate") from None
         if made._written._held != {key: value for key, value in held.items() if key != "transports"}:
             declared = made.has_steps and held.get("derivation", "") is None

@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             question = json.loads(self.rfile.read(int(length)))
-        except ValueError:
+        except (ValueError, RecursionError):
             question = None
         if not isinstance(question, dict):
             self._send(HTTPStatus.BAD_REQUEST, "text/plain", b"expected JSON")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import combinations
 from math import prod
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
@@ -18,6 +19,7 @@ from tensorlang.language.predicates import (
     Predicate,
     Related,
     Relation,
+    at_most,
     conjunction,
     conjuncts,
     disjunction,
@@ -38,6 +40,7 @@ from tensorlang.sets.witness import asked, with_elements_known
 
 _LARGE = 300
 _MANY = 50
+_FEW = 4
 _DROP_ORDER = (Or, Exists, NonNegative, Equal, Related)
 
 
@@ -123,7 +126,7 @@ def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
 
 
 def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
-    parts = with_elements_known(_flat(p))
+    parts = _multiplied_out(_with_one_quotient(with_elements_known(_flat(p))), context)
     for part in parts:
         if isinstance(part, Or | Exists):
             around = conjunction([context, *(q for q in parts if q is not part)])
@@ -133,6 +136,43 @@ def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
                 new = yield from call(_simplify(part, _about(part, around)))
             parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
     return _without_redundant(parts, context)
+
+
+def _with_one_quotient(parts: list[Predicate]) -> list[Predicate]:
+    """`parts`, where those that say that there is a quotient of the same are one: it is the same quotient."""
+    found: dict[tuple[Affine, int, Affine], Exists] = {}
+    for q in (q for q in parts if isinstance(q, Exists)):
+        for a, c in _quotients(q):
+            first = found.setdefault((a, c, q.size), q)
+            if first is not q:
+                body = substitute(q.body, {q.index: atom_affine(first.index)})
+                both = Exists(first.index, first.size, conjunction([first.body, body]))
+                return _with_one_quotient([both if r is first else r for r in parts if r is not q])
+    return parts
+
+
+def _quotients(q: Exists) -> Iterator[tuple[Affine, int]]:
+    """All a and c for which `q` says that its index is the quotient of a by c."""
+    parts = conjuncts(q.body)
+    for part in parts:
+        c = -part.value.coefficient(q.index) if isinstance(part, NonNegative) else 0
+        if isinstance(part, NonNegative) and c > 1:
+            a = part.value + atom_affine(q.index) * c
+            if q.index not in a.free and at_most(part.value, constant(c - 1)) in parts:
+                yield a, c
+
+
+def _multiplied_out(parts: list[Predicate], context: Predicate) -> list[Predicate]:
+    """`parts`, where two disjunctions are one if few of their alternatives can hold together."""
+    choices = [q for q in parts if isinstance(q, Or) and len(q.parts) <= _FEW and not needs_data(q)]
+    for one, other in combinations(choices, 2):
+        rest = [q for q in parts if q is not one and q is not other]
+        around = conjunction([context, *(q for q in rest if not isinstance(q, Or | Exists))])
+        most = max(len(one.parts), len(other.parts))
+        both = [r for p in one.parts for q in other.parts if not is_empty(r := conjunction([p, q]), around)]
+        if len(both) <= most:
+            return _multiplied_out([*rest, *conjuncts(disjunction(both))], context)
+    return parts
 
 
 def _concerning(p: Predicate, context: Predicate) -> Predicate:

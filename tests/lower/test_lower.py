@@ -450,3 +450,10 @@ def test_comments_are_made_when_somebody_reads_them(monkeypatch: pytest.MonkeyPa
     namespace: dict[str, Any] = {}
     exec(lowered.source, namespace)
     assert namespace["f"](np.ones(3)) == lowered(np.ones(3))
+
+
+def test_a_comment_is_one_line_however_long_its_condition() -> None:
+    indices = "abcdefghij"
+    read = " * ".join(f"x[{i}]" for i in indices)
+    f = parse(f"f(x: [n]R) = sum {', '.join(f'{i}:n' for i in indices)}. [{' + '.join(indices)} < n] * {read}")
+    assert lower(f)(np.array([2.0, 3.0])) == 2**10 + 10 * 2**9 * 3

@@ -75,7 +75,7 @@ def test_what_is_kept_is_a_polynomial_for_all_lengths() -> None:
         "sqrt": "3*n*window + n*windows",
         "log": "halves*n + 3*n*window",
     }
-    assert tl.memory_polynomial(g, "sqrt")(T=100, n=5, window=10, windows=10, halves=4) == 200
+    assert tl.memory_polynomial(g, "sqrt")(T=100, n=5, window=10, windows=10) == 200
 
 
 def test_a_sum_over_the_time_is_added_up_window_by_window() -> None:

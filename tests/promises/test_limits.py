@@ -41,6 +41,8 @@ HOSTILE = {
     "simplex": f"f(x: [n]R) = sum {binders(10)}. [{' <= '.join(VARIABLES)}] * x[a] * x[j]",
     "squares of a number": f"f(x: [n]R) = let a = 3 in {'let a = a * a in ' * 40} sum i:n. a * x[i]",
     "corner": f"f(x: [n]R) = sum {binders(10)}. [{' + '.join(VARIABLES)} < n] * x[a] * x[j]",
+    "corner of a product": f"f(x: [n]R) = sum {binders(10)}. [{' + '.join(VARIABLES)} < n] * "
+    + " * ".join(f"x[{i}]" for i in VARIABLES),
 }
 
 
@@ -222,6 +224,8 @@ def test_deep_json_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         table.write_text(text)
         with pytest.raises(TensorlangError, match="cost table"):
             costs.load()
+        with pytest.raises(TensorlangError, match="is no certificate"):
+            tl.Certificate.load(table)
     with pytest.raises(RecursionError):
         json.loads("[" * 100_000)  # so that the above is no accident
 

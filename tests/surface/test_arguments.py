@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import tensorlang as tl
 from tensorlang.errors import ArgumentError
 from tensorlang.language.arguments import Bound, bind, size_values, unpack
 from tensorlang.language.function import Function
@@ -191,3 +192,9 @@ def test_ten_thousand_results_unpack() -> None:
         value = (k, value)
     flat = unpack(value, (None,) * 10_000)
     assert flat == (*range(9_999, 0, -1), 0)
+
+
+@pytest.mark.parametrize("name", tl.passes.__all__)
+def test_a_pass_says_that_it_takes_a_program(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"tl.passes.{name} takes a program, found an int"):
+        getattr(tl.passes, name)(1)

@@ -306,8 +306,8 @@ def _lines(s: Statement, width: int, notes: bool) -> Sequence[str]:
             return ["", f"@pl.when({text(test)})", "def _():"]
         case Note(made):
             if isinstance(made, str):
-                return [f"# {made}"]
-            return [f"# {made()}"] if notes else []
+                return [f"# {' '.join(made.split())}"]
+            return [f"# {' '.join(made().split())}"] if notes else []
         case Blank():
             return [""]
     raise AssertionError(f"no such statement: {s}")

@@ -57,7 +57,8 @@ def memory_polynomial(f: Function, store: str = "needed") -> CostPolynomial:
     for part in staged(simplify(f), store=store).parts:
         if isinstance(part, Turn):
             cells += [(TRUE, a) for a in _kept(part, store)]
-    further = Var("kept", array(tuple(map(atom_affine, (WINDOW, WINDOWS, HALVES))), R))
+    read = {size for _, a in cells for size in a.unknowns}
+    further = Var("kept", array(tuple(atom_affine(n) for n in (WINDOW, WINDOWS, HALVES) if n in read), R))
     return polynomial(replace(f, params=(*f.params, further)), cells)
 
 

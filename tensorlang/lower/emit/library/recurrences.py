@@ -126,7 +126,10 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
 
     states = _numbers(first, dtype)
     marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
-    kinds, listed, each = jax.eval_shape(lambda x: window(x, marks, 0, min(length, size))[2:], states)
+    trace = jax.make_jaxpr(lambda x: window(x, marks, 0, min(length, size))[2:], return_shape=True)
+    traced, (kinds, listed, each) = trace(states)
+    made = [id(x) for x in traced.jaxpr.outvars[len(kinds) :]]
+    is_listed = set(made[len(listed) :]) <= set(made[: len(listed)])
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
@@ -134,8 +137,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
         pass  # what steps give is stored in any case, and sums over many times are faster
     elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
         length = 1
-    elif not kept and kinds and sum(x.size for x in each) <= sum(x.size for x in listed):
-        length = size  # what is added up is stored in any case
+    elif not kept and kinds and is_listed:
+        length = size  # what steps give is stored in any case
     count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
         states, _, sums, rows, _ = window(states, marks, 0, length)

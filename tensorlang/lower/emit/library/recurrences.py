@@ -128,8 +128,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
     trace = jax.make_jaxpr(lambda x: window(x, marks, 0, min(length, size))[2:], return_shape=True)
     traced, (kinds, listed, each) = trace(states)
-    made = [id(x) for x in traced.jaxpr.outvars[len(kinds) :]]
-    is_listed = set(made[len(listed) :]) <= set(made[: len(listed)])
+    made = traced.jaxpr.outvars[len(kinds) :]
+    is_listed = all(any(x is y for y in made[: len(listed)]) for x in made[len(listed) :])
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give

@@ -52,6 +52,7 @@ from tensorlang.normal.ssa import (
     output_list,
     own_ranges,
     result_of,
+    selections,
     whole_of,
 )
 from tensorlang.normal.tidy import map_outputs
@@ -156,10 +157,7 @@ class _Rewriting:
             if y not in before:
                 bars.append(self.builder.emit(Constant(Fraction(0), y.shape)))
                 continue
-            product, left = before[y], before[y].left
-            if product.pred is not TRUE and self.zero_outside.get(left) is not product.pred:
-                left = self.builder.emit(Addition((Term(1, product.pred, left),), y.shape))
-            bars.append(left)
+            bars.append(self._masked(before[y].left, before[y].pred))
         made = cotangents(self.builder, a, bars)
         found = zip(made, a.operands, strict=True)
         after = [InnerProduct(left, y, Side.VARIABLE) for left, y in found if y in self.active]
@@ -177,7 +175,11 @@ class _Rewriting:
             return
         before = [self._collected(y) for y in found]
         known = len(self.builder.statements)
-        external = [External(y.place, y.word, q.left, q.pred) for y, q in zip(found, before, strict=True)]
+        chosen = selections(self.program.statements)
+        external = [
+            External(y.place, y.word, q.left, q.pred).without(chosen, self._masked)
+            for y, q in zip(found, before, strict=True)
+        ]
         late = late_arrays(self.program.statements, x.loop)
         made = backwards(self.builder, x.loop, external, self.active, active, _through, late)
         self.stored[x.loop] = made.stored
@@ -186,6 +188,12 @@ class _Rewriting:
         rule = RECURRENCE if made.exact else COUNTED
         self.steps.append(Step(rule, tuple(before), made.products, tuple(self._since(known)), x))
         self._contribute(list(made.products))
+
+    def _masked(self, x: Statement, p: Predicate) -> Statement:
+        """[p] * x; `x` itself if it is known to be that."""
+        if p is TRUE or self.zero_outside.get(x) is p:
+            return x
+        return self.builder.emit(Addition((Term(1, p, x),), x.shape))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
         """The adjoint, in which recurrences store the values of their steps that it reads."""

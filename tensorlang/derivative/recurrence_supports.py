@@ -9,7 +9,7 @@ from which it follows by induction that it is exact. P(t) is where the cotangent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang.derivative.derivation import InnerProduct, Side
@@ -54,6 +54,16 @@ class External:
     word: str
     left: Statement
     pred: Predicate
+    widened: bool = False
+    """Whether `pred` may hold where `left` is 0."""
+
+    def without(self, chosen: Collection[IndexArray], masked: Callable[[Statement, Predicate], Statement]) -> External:
+        """The same, with no comparison with elements of `chosen` arrays in `pred`, since no step can look them up: they
+        are in `left`, which is `masked`."""
+        made = {lookup.array for lookup in lookups(self.pred)}.intersection(chosen)
+        if not made:
+            return self
+        return External(self.place, self.word, masked(self.left, self.pred), _widened(self.pred, made), True)
 
 
 def active_states(
@@ -93,7 +103,7 @@ class Cotangents:
         self.now = atom_affine(Lookup(self.step.time, ()))
         self.tau = Index("tau")
         self.chosen = {x.array for x in self.step.choices if isinstance(x, Defining)}
-        self.widened = False
+        self.widened = any(x.widened for x in external)
 
     def supports(self) -> tuple[dict[int, Predicate], bool]:
         """Q for each state, over tau and the state's indices, and whether it is exact."""

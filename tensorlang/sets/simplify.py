@@ -142,7 +142,7 @@ def _with_one_quotient(parts: list[Predicate]) -> list[Predicate]:
     """`parts`, where those that say that there is a quotient of the same are one: it is the same quotient."""
     found: dict[tuple[Affine, int, Affine], Exists] = {}
     for q in (q for q in parts if isinstance(q, Exists)):
-        for a, c in _quotients(q):
+        for a, c in quotients(q):
             first = found.setdefault((a, c, q.size), q)
             if first is not q:
                 body = substitute(q.body, {q.index: atom_affine(first.index)})
@@ -151,7 +151,7 @@ def _with_one_quotient(parts: list[Predicate]) -> list[Predicate]:
     return parts
 
 
-def _quotients(q: Exists) -> Iterator[tuple[Affine, int]]:
+def quotients(q: Exists) -> Iterator[tuple[Affine, int]]:
     """All a and c for which `q` says that its index is the quotient of a by c."""
     parts = conjuncts(q.body)
     for part in parts:

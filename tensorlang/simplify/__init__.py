@@ -11,7 +11,7 @@ from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
-from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum
+from tensorlang.language.grammar import Add, Bracket, Call, Choice, Expr, Extremum, children
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
@@ -187,9 +187,9 @@ def _has_alternatives(f: Function) -> bool:
 
 
 def has_fills(f: Function) -> bool:
-    """Whether `f` adds up somewhere what is under a condition and something else."""
+    """Whether `f` adds up somewhere what is under a condition and something else, or computes a function of it."""
     return any(
-        isinstance(e, Add) and isinstance(e.left, Bracket) | isinstance(e.right, Bracket) for e in postorder(f.body)
+        isinstance(e, Add | Call) and any(isinstance(x, Bracket) for x in children(e)) for e in postorder(f.body)
     )
 
 

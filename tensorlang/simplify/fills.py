@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import is_
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
     lookups,
     negation,
     substitute,
+    within,
 )
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import (
@@ -54,6 +55,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import addition, renewed, support, tidy, with_operands, with_predicates
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies, is_empty
+from tensorlang.sets.simplify import quotients
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
 from tensorlang.simplify.thin import is_thin
@@ -338,14 +340,33 @@ def _without_known(x: Statement, around: Predicate) -> Statement:
 
 def _opposite(p: Predicate, known: Iterable[Predicate], ranges: Ranges) -> Predicate | None:
     """The condition that holds where `p` does not; if it is none of the language's own, one of those that are known."""
-    if (found := negation(p)) is not None:
-        return simplify_in(found, ranges)
     around = ranges_predicate(ranges)
+    if (found := negation(p) or _with_other_quotients(p, around)) is not None:
+        return simplify_in(found, ranges)
 
     def is_opposite(q: Predicate) -> bool:
         return is_empty(conjunction([p, q]), around) and implies(around, disjunction([p, q]))
 
     return next(filter(is_opposite, known), None)
+
+
+def _with_other_quotients(p: Predicate, around: Predicate) -> Predicate | None:
+    """The condition that holds where `p` does not, which asks other things of quotients that there always are."""
+    asked = [q for q in conjuncts(p) if isinstance(q, Exists)]
+    others = [_asking_otherwise(q, around) for q in asked]
+    others += [negation(q) for q in conjuncts(p) if q not in asked and not implies(conjunction([around, *asked]), q)]
+    found = [q for q in others if q is not None]
+    return disjunction(found) if asked and len(found) == len(others) else None
+
+
+def _asking_otherwise(p: Exists, around: Predicate) -> Predicate | None:
+    """The condition that the quotient of which `p` says something is one of which that does not hold."""
+    for a, c in quotients(p):
+        said = conjuncts(within(a - atom_affine(p.index) * c, constant(c)))
+        other = negation(conjunction(q for q in conjuncts(p.body) if q not in said))
+        if other is not None and implies(around, exists([(p.index, p.size)], conjunction(said))):
+            return exists([(p.index, p.size)], conjunction([*said, other]))
+    return None
 
 
 def _whole(found: _Filled, x: Statement) -> Statement:

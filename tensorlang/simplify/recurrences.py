@@ -18,7 +18,7 @@ from tensorlang.language.affine import constant as constant_size
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups
 from tensorlang.language.types import R, array
-from tensorlang.normal.contraction import contraction, only_moves
+from tensorlang.normal.contraction import contraction, inner_solution, only_moves
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
@@ -191,8 +191,11 @@ def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement], chosen: Coll
 
 
 def _may_move(x: Contraction, chosen: Collection[IndexArray]) -> bool:
-    """Whether steps may form the view `x`: not if it looks up what the program has `chosen`, and with other index
-    arrays only if `x` is 0 in most of its box, so that it is larger than the array that it views."""
+    """Whether steps may form the view `x`: not if places in the array that it views have to be looked for, nor if it
+    looks up what the program has `chosen`, and with other index arrays only if `x` is 0 in most of its box, so that it
+    is larger than the array that it views."""
+    if not inner_solution(x).values.keys() >= set(x.pattern.inner):
+        return False
     arrays = looked_up(x)
     return not arrays or (
         not any(array in chosen for array in arrays) and bool(telling(common([support(x)]), own_ranges(x)))

@@ -161,7 +161,7 @@ class _Writer:
         self.block(body, s.body, run)
         if s.stacks:
             # all points take their trips together until they end
-            place, latest = self.new("at"), apply("jnp.max", Infix(Name(trips), "*", Name(run)))
+            place, latest = self.new("at"), apply("jnp.max", Infix(Name(trips), "*", Name(run)), initial=integer(0))
             body.assign(place, apply("minimum", latest, integer((s.bound or 1) - 1)))
         for stack, name in zip(s.stacks, s.saves, strict=True):
             row = apply("jnp.full_like", Item(Name(stack), 0), Name(name))
@@ -218,7 +218,7 @@ class _Writer:
         following = [apply("where", Name(run), _value(n), Name(c)) for c, n in zip(s.carried, s.nexts, strict=True)]
         trip.statements.append(Return(tuple_of([before, *following])))
         body.statements.append(Define(step, (_STATE.name,), trip))
-        most = apply("jnp.max", apply("where", Name(on), Name(s.trips), integer(0)))
+        most = apply("jnp.max", apply("where", Name(on), Name(s.trips), integer(0)), initial=integer(0))
         body.unpack([self.new("left"), *s.outs], _loop(Infix(Item(_STATE, 0), ">", integer(0)), step, [most, *starts]))
 
 

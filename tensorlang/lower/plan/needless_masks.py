@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
+    Exists,
     Or,
     Predicate,
     conjunction,
@@ -51,8 +52,9 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
     predicates,
+    selections,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, map_outputs, support, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate, simplify_in
 from tensorlang.simplify.supports import is_zero_at_zero
@@ -76,7 +78,8 @@ def without_needless_masks(s: SSA) -> tuple[SSA, dict[Loop, Supports]]:
     """`s`, its recurrences testing the time only where finite numbers depend on it, and supports of changed ones."""
     finite = finite_ones(s.statements)
     loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
-    found = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not None}
+    chosen = selections(s.statements).keys()
+    found = {loop: made for loop in loops if (made := _unmasked(loop, finite, chosen)) is not None}
     if not found:
         return s, {}
     new = merged(s.statements, {loop: made for loop, (made, _) in found.items()})
@@ -137,8 +140,11 @@ def has_finite_steps(loop: Loop) -> bool:
     return len(finite_ones(statements)) == len(statements)
 
 
-def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports] | None:
-    """`loop` without needless masks, and its supports, where `known` ones of its operands are finite.
+def _unmasked(
+    loop: Loop, known: Collection[Statement], chosen: Collection[IndexArray]
+) -> tuple[Loop, Supports] | None:
+    """`loop` without needless masks, and its supports, where `known` ones of its operands are finite, and the index
+    arrays that the program has `chosen` are unknown to its steps.
 
     None if it never tests the time.
     """
@@ -150,6 +156,11 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports]
     all_finite = all(x in known for x in loop.operands) and has_finite_steps(loop)
     finite = finite_ones(s.statements, others if all_finite else others | set(step.states))
     states = _supports_of_states(loop, s)
+    states |= {
+        Input(v, (), x.shape): p
+        for v, x in zip(step.frees, loop.frees, strict=True)
+        if (p := support(x)) is not TRUE and not any(read.array in chosen for read in lookups(p))
+    }
     new: dict[Statement, Statement] = {}
     whole: dict[Statement, Statement] = {}
     supports: dict[Statement, Predicate] = {}
@@ -220,9 +231,11 @@ def _read_in_place(x: Statement) -> Iterator[tuple[Statement, Predicate]]:
 
 
 def _is_of_time(q: Predicate, time: IndexArray) -> bool:
-    """Whether `q` tests the time and no other data. An equality doesn't count: it gives a place, at no cost."""
+    """Whether `q` tests the time, and no other data unless it asks for a place in them. An equality doesn't count: it
+    gives a place, at no cost."""
     found = () if isinstance(q, Equal) else lookups(q)
-    return bool(found) and all(lookup.array is time for lookup in found) and not relations(q)
+    own = [lookup for lookup in found if lookup.array is time]
+    return bool(own) and (len(own) == len(found) or isinstance(q, Exists)) and not relations(q)
 
 
 def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicate], finite: bool) -> Statement:
@@ -235,7 +248,7 @@ def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicat
         case Map(p, f, arguments, _) if is_zero_at_zero(f):
             inside = disjunction(supports[y] for y in arguments)
             return _under(x, _left(p, inside, own_ranges(x), time))
-        case Contraction(p, _, _, _) if finite:
+        case Contraction(p, factors, _, _) if finite or len(factors) == 1:
             ranges = {**x.pattern.outer, **x.pattern.inner}
             return _under(x, _left(p, _read(x, supports), ranges, time))
         case _:

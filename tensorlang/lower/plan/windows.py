@@ -172,7 +172,7 @@ class _Windows:
         # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, and
         # truth values are not passed on
         inside = {*rest, *sums}
-        wanted = set(self.outside)
+        wanted = {*self.outside, *self.loop.inits, *frees}
         for x in reversed(self.statements):
             if x in wanted and self._is_repeated(x) and not self._is_turned(x):
                 inside.discard(x)

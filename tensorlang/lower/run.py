@@ -220,7 +220,7 @@ class Lowered(Code):
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
         made = self._form(()).made
-        if isinstance(made, Runnable) and made.is_recurrent:
+        if isinstance(made, Runnable) and made.takes_masks:
             return value.toarray() if hasattr(value, "toarray") else value
         return points_or_mask(value)
 

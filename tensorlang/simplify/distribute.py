@@ -4,6 +4,11 @@
 
 The same number of points is added before and after, so the product makes the difference: within the outer sum, its
 factors may be summed separately first. A number that multiplies the additions is applied last.
+
+    gen i. sum j, k. [i = k or i = j] * ([i = k] * A[j, k] + [i = j] * B[j, k])
+                                                           ->  gen i. (sum j. A[j, i]) + sum k. B[i, k]
+
+Such terms are split even if it costs the same: each is read at some places alone.
 """
 
 from __future__ import annotations
@@ -11,10 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from tensorlang.cost.bounds import points
+from tensorlang.cost.bounds import at_sizes, never_above, points
 from tensorlang.cost.polynomial import Polynomial, number, total
 from tensorlang.language.affine import Size, atom_affine
-from tensorlang.language.predicates import TRUE, conjunction, disjunction, equal
+from tensorlang.language.predicates import TRUE, Or, conjunction, conjuncts, disjunction, equal
 from tensorlang.normal.contraction import contraction, only_moves
 from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import (
@@ -53,10 +58,12 @@ def _taken_apart(
     if not isinstance(y, Addition) or y not in once or not all(isinstance(f, Constant) for f in x.factors[:k]):
         return None
     inner = [t.operand for t in y.terms if t.operand in once and _is_sum(t.operand)]
-    if not inner:
+    union = any(isinstance(q, Or) for q in conjuncts(x.pred))
+    if not inner and not union:
         return None
     loops = dict(zip(x.pattern.loops, x.summed, strict=True))
     terms: list[Term] = []
+    parts: list[Contraction] = []
     before, after = [written_cost(x.pattern), _addition_cost(y.terms, y.shape)], []
     for t in y.terms:
         at = x.pattern.places[k]
@@ -64,9 +71,10 @@ def _taken_apart(
         made = contraction(x.shape, x.pattern.own, [(new[t.operand], at)], loops, there)
         terms.append(Term(t.sign, support(made), made))
         if isinstance(made, Contraction):
-            own = t.operand if t.operand in inner else None
-            before += [written_cost(own.pattern)] if isinstance(own, Contraction) else []
-            after.append(_cheapest(made, sizes) if own else written_cost(made.pattern))
+            parts.append(made)
+            is_inner = t.operand in inner
+            before += _merged(t.operand, made, once, new)
+            after.append(_cheapest(made, sizes) if is_inner else written_cost(made.pattern))
     after.append(_addition_cost(terms, x.shape))
     apart = addition(terms, x.shape)
     if k:
@@ -74,7 +82,22 @@ def _taken_apart(
         here = conjunction(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own_axes, read, strict=True))
         apart = contraction(x.shape, own_axes, [(x.factors[0], ()), (apart, read)], {}, here)
         after.append(points(x.pattern.outer, TRUE))
-    return apart if cheaper(total(after), total(before), sizes) else None
+    lost = union and not any(isinstance(q, Or) for made in parts for q in conjuncts(made.pred))
+    costs = (at_sizes(total(cost), sizes) if sizes else total(cost) for cost in (after, before))
+    return apart if cheaper(total(after), total(before), sizes) or (lost and never_above(*costs)) else None
+
+
+def _merged(
+    x: Statement, made: Contraction, once: frozenset[Statement], new: Mapping[Statement, Statement]
+) -> list[Polynomial]:
+    """The costs of `x`, and of what only it reads, as far as they are sums, or have become part of `made`."""
+    costs, stack = [], [x]
+    while stack:
+        y = stack.pop()
+        if y in once and isinstance(y, Contraction) and (_is_sum(y) or new[y] not in made.factors):
+            costs.append(written_cost(y.pattern))
+            stack += [] if _is_sum(y) else y.factors
+    return costs
 
 
 def _is_sum(x: Statement) -> bool:

@@ -32,7 +32,7 @@ class Source:
     that is `in_step` runs at each time of a recurrence.
     """
 
-    is_recurrent = False
+    takes_masks = False
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class PartitionedSource:
     determines. XLA distributes all that lies between parameters and results.
     """
 
-    is_recurrent = True  # as of those, relations come as masks
+    takes_masks = True  # as of those, relations come as masks
 
     def __init__(self, f: Function, partition: Partition, exact: bool, store: str) -> None:
         whole = source(f, (), exact, False, store)

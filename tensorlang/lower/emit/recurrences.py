@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Protocol
 
 from tensorlang.language.affine import Size
@@ -14,6 +14,7 @@ from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
 from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.points import Order
 from tensorlang.lower.arrays.signature import signature
 from tensorlang.lower.arrays.values import apply, integer, tuple_of
 from tensorlang.lower.emit.helpers import HELPERS
@@ -40,7 +41,8 @@ def source(
     are programs are parts of it."""
     plain = opened(f)
     f = f if plain is f else simplify(plain)
-    return Recurrent(f, exact, strict, store) if has_recurrences(f) else source_of(f, tuple(sparse), exact, strict)
+    make = partial(Recurrent, store=store) if has_recurrences(f) else source_of
+    return make(f, tuple(sparse), exact, strict)
 
 
 def names_of(names: Iterable[str]) -> Tuple:
@@ -49,22 +51,25 @@ def names_of(names: Iterable[str]) -> Tuple:
 
 
 class Made(Protocol):
-    """The source of a part: its name, and the sizes that it takes by keyword."""
+    """The source of a part: its name, the sizes that it takes by keyword, and the orders in which it takes points."""
 
     name: str
     told: dict[Size, str]
+    orders: dict[Relation, tuple[Order, ...]]
 
 
 class Recurrent:
-    """The generated source of a program with recurrences, as `Source` is; relations come as masks."""
+    """The generated source of a program with recurrences, as `Source` is."""
 
-    is_recurrent = True
+    takes_masks = False
+    """Whether relations come as boolean arrays even if their points are known."""
     is_single = False
     """Whether it computes in single precision."""
 
     def __init__(
         self,
         f: Function,
+        sparse: Collection[Relation] = (),
         exact: bool = False,
         strict: bool = False,
         store: str = "needed",
@@ -74,7 +79,8 @@ class Recurrent:
         self._integers = Integers(names or Names(frozenset({*HELPERS, *IMPORTS})))
         self._names = self._integers.names
         self.name = self._names.fresh_global(f.name)
-        self.orders: dict[Relation, tuple[tuple[int, ...], ...]] = {}
+        self._sparse = sparse
+        self.orders: dict[Relation, tuple[Order, ...]] = {p: () for p in sparse if p in f.params}
         self._exact, self._strict, self._store = exact, strict, store
         self._in_step = names is not None
         self._kept: dict[Var, tuple[str, int, int]] = {}
@@ -83,7 +89,7 @@ class Recurrent:
         self.helpers: dict[str, None] = {}
         self.definitions: list[tuple[str, str]] = []
         self.explained: list[Explained] = []
-        signed = signature(f, self._integers, self._body, single=self.is_single)
+        signed = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
         self.told = signed.told
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
@@ -137,10 +143,11 @@ class Recurrent:
         made: Source | Recurrent
         if has_recurrences(f):
             own = Names(frozenset({*HELPERS, *IMPORTS}))
-            made = Recurrent(called, self._exact, self._strict, self._store, own)
+            made = Recurrent(called, self._sparse, self._exact, self._strict, self._store, own)
             self.definitions += made.definitions
         else:
-            made = source_of(called, (), self._exact, self._strict, in_step)
+            sparse = [p for p in called.params if p in self.orders]
+            made = source_of(called, sparse, self._exact, self._strict, in_step)
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
@@ -149,8 +156,18 @@ class Recurrent:
     def _call(self, made: Made, arguments: Sequence[Node]) -> Node:
         return apply(made.name, *arguments, **{name: Name(self._sizes[size]) for size, name in made.told.items()})
 
-    def _values(self, several: Iterable[Parameter]) -> list[Node]:
-        return [Name(self._spelled[p]) for p in several]
+    def _values(self, several: Iterable[Parameter], made: Made | None = None) -> list[Node]:
+        """The values of parameters, as arguments of the part that is `made`."""
+        return [self._value(p, self._spelled[p], made) for p in several]
+
+    def _value(self, p: Parameter, name: str, made: Made | None) -> Node:
+        """The value of that name, of a relation its points in the orders that the part takes."""
+        if made is None or not isinstance(p, Relation) or p not in self.orders:
+            return Name(name)
+        self.orders[p] += tuple(order for order in made.orders[p] if order not in self.orders[p])
+        count = len(p.sizes)
+        places = [*range(count), *(count + self.orders[p].index(order) for order in made.orders[p])]
+        return tuple_of(Item(Name(name), k) for k in places)
 
     def _named(self, v: Var) -> str:
         if v not in self._spelled:
@@ -158,7 +175,8 @@ class Recurrent:
         return self._spelled[v]
 
     def _stage(self, stage: Stage) -> None:
-        called = self._call(self._staged(stage), self._values(stage.function.params))
+        made = self._staged(stage)
+        called = self._call(made, self._values(stage.function.params, made))
         if not stage.gives:
             self._body.give(called)
         else:
@@ -242,7 +260,7 @@ class Recurrent:
             now = self._names.fresh_local("now")
             body.unpack([time, now], Name(time))
             body.unpack(slices, Name(now))
-        arguments = [*self._values(turn.frees), *map(Name, [*slices, *own, time]), *self._values(turn.others)]
+        arguments = [*self._values(turn.frees), *map(Name, [*slices, *own, time]), *self._values(turn.others, made)]
         _assign(body, following, self._call(made, arguments))
         body.give(tuple_of((names_of(following[k] for k in turn.carried), names_of(given))))
         self._body.blank()
@@ -358,7 +376,7 @@ class Recurrent:
         sizes = {**self._sizes, WINDOW: length}
         told = {name: Name(sizes[size]) for size, name in made.told.items()}
         found = [self._names.fresh_local(v.name) for v in (*rest.sums, *rest.rows)]
-        _assign(body, found, apply(made.name, *(Name(names[p]) for p in rest.function.params), **told))
+        _assign(body, found, apply(made.name, *(self._value(p, names[p], made) for p in rest.function.params), **told))
         count = len(rest.sums)
         rows = [_moved(Name(x), along.axis, 0) for x, along in zip(found[count:], rest.along, strict=True)]
         return [Name(x) for x in found[:count]], rows

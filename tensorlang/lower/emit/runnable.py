@@ -33,7 +33,7 @@ class Runnable:
     runnable: str
     told: dict[Size, str]
     orders: dict[Relation, tuple[Order, ...]]
-    is_recurrent: bool
+    takes_masks: bool
     make: Callable[[], Source | Recurrent]
 
     @cached_property
@@ -63,15 +63,15 @@ def runnable(
 
     def make() -> Runnable:
         made = whole()
-        return Runnable(made.name, made.runnable, made.told, made.orders, made.is_recurrent, whole)
+        return Runnable(made.name, made.runnable, made.told, made.orders, made.takes_masks, whole)
 
     def read(kept: tuple[Any, ...]) -> Runnable:
-        name, code, told, orders, is_recurrent = kept
-        return Runnable(name, code, dict(told), dict(orders), is_recurrent, whole)
+        name, code, told, orders, takes_masks = kept
+        return Runnable(name, code, dict(told), dict(orders), takes_masks, whole)
 
     table = tuple(sorted(costs.load().items()))
     return recall("source", (f, is_simple(f), sizes, sparse, exact, strict, store, table), make, _kept, read)
 
 
 def _kept(made: Runnable) -> tuple[Any, ...]:
-    return made.name, made.runnable, tuple(made.told.items()), tuple(made.orders.items()), made.is_recurrent
+    return made.name, made.runnable, tuple(made.told.items()), tuple(made.orders.items()), made.takes_masks

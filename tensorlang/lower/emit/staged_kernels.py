@@ -48,7 +48,7 @@ class StagedKernelSource(Recurrent):
         """What makes the kernels, by their names."""
         self._defined: set[str] = set()
         names = Names(frozenset({*HELPERS, *IMPORTS, "interpret"}))
-        super().__init__(program.function, exact, store=store, names=names, parts=program.staged)
+        super().__init__(program.function, (), exact, store=store, names=names, parts=program.staged)
 
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")

@@ -140,9 +140,7 @@ def has_finite_steps(loop: Loop) -> bool:
     return len(finite_ones(statements)) == len(statements)
 
 
-def _unmasked(
-    loop: Loop, known: Collection[Statement], chosen: Collection[IndexArray]
-) -> tuple[Loop, Supports] | None:
+def _unmasked(loop: Loop, known: Collection[Statement], chosen: Collection[IndexArray]) -> tuple[Loop, Supports] | None:
     """`loop` without needless masks, and its supports, where `known` ones of its operands are finite, and the index
     arrays that the program has `chosen` are unknown to its steps.
 

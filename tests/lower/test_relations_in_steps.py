@@ -1,0 +1,73 @@
+"""Relations that steps of recurrences read: by their points, where these are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+import tensorlang as tl
+from tensorlang.measure.count import count
+
+STEP = "gen i:K. 0.1 * h[i] + "
+PROGRAMS = {
+    "sums": f"fold t:T with h = x. {STEP} sum j:K. [E(i, j)] * sin(h[i] * h[j])",
+    "sums of columns": f"fold t:T with h = x. {STEP} u[t] * sum j:K. [E(j, i)] * h[j]^2",
+    "greatest values": f"fold t:T with h = x. {STEP} u[t] * ([exists j:K. E(i, j)] * max j:K where E(i, j). h[j])",
+    "at all times": f"let h = scan t:T with h = x. {STEP} sum j:K. [E(j, i)] * h[j] in gen i:K. sum t:T. h[t, i]^2",
+    "outside, too": "let d = gen i:K. sum j:K. [E(i, j)] * x[j] in let h = scan t:T with h = d. "
+    f"{STEP} u[t] * sum j:K. [E(j, i)] * sin(h[i] + h[j]) in gen i:K. sum t:T, j:K. [E(i, j)] * h[t, i] * h[t, j]",
+    "a loop in a loop": f"fold t:T with h = x. fold q:2 with h = h. {STEP} u[t] * sum j:K. [E(j, i)] * h[j]^2",
+    "asked at places": "fold t:T with h = x. gen i:K. h[i] + [E(a[t], a[t]) and i = a[t]] * sin(h[a[t]])",
+    "and data": f"fold t:T with h = x. {STEP} sum j:K. [E(i, j) and i < j] * h[a[t]] * h[j]",
+}
+
+
+def program(name: str) -> tl.Function:
+    return tl.parse(
+        f"f(E: rel(K, K), x: [K]R, u: [T]R, a: [T]idx(K)) = let s = {PROGRAMS[name]} in sum i:K. s[i] * s[i]"
+    )
+
+
+def data(size: int, steps: int, each: float) -> tuple[scipy.sparse.csr_matrix, list[Any]]:
+    rng = np.random.default_rng(size)
+    e = scipy.sparse.random(size, size, min(1, each / max(size, 1)), "csr", random_state=1)
+    e.data[:] = 1
+    return e, [rng.normal(size=size), rng.normal(size=steps), rng.integers(0, max(size, 1), steps)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_steps_read_relations_by_their_points(name: str) -> None:
+    f = program(name)
+    both = tl.lower(tl.value_and_grad(f, ("x", "u")))
+    with jax.enable_x64(True):
+        for size, steps in ((0, 0), (1, 1), (7, 3), (20, 0), (20, 2)):
+            e, given = data(size, steps, 3)
+            mask = e.toarray() != 0
+            wanted = jax.tree.leaves(tl.evaluate(tl.value_and_grad(f, ("x", "u")), mask, *given))
+            for relation in (e, mask):
+                for x, y in zip(jax.tree.leaves(both(relation, *given)), wanted, strict=True):
+                    np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_take_work_for_each_point(name: str) -> None:
+    run, work = tl.lower(program(name)), []
+    for size in (300, 600):
+        e, (x, u, a) = data(size, 2, 3)
+        done = count(lambda x, u, e=e, a=a: run(e, x, u, a), x, u)
+        work.append(done.operations + done.comparisons)
+    assert work[1] <= 2.3 * work[0] + 100, work
+
+
+@pytest.mark.parametrize("name", ["sums of columns", "greatest values", "a loop in a loop"])
+def test_so_do_gradients_of_steps_that_store_no_matrix(name: str) -> None:
+    run, work = tl.lower(tl.grad(program(name), "x")), []
+    for size in (300, 600):
+        e, (x, u, a) = data(size, 2, 3)
+        done = count(lambda x, u, e=e, a=a: run(e, x, u, a), x, u)
+        work.append(done.operations + done.comparisons)
+    assert work[1] <= 2.3 * work[0] + 100, work

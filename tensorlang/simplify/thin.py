@@ -12,6 +12,7 @@ from tensorlang.language.predicates import (
     NonNegative,
     Or,
     Predicate,
+    Related,
     conjuncts,
     free_atoms,
     lookups,
@@ -43,7 +44,7 @@ def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = Fa
     if all(isinstance(q, Equal) and q.difference.lookups for q in choice.parts):
         return False
     rest = [q for q in conjuncts(p) if isinstance(q, NonNegative)]
-    if not all(isinstance(q, And | Equal | Exists | NonNegative) for q in choice.parts):
+    if not all(isinstance(q, And | Equal | Exists | NonNegative | Related) for q in choice.parts):
         return False
     if not is_summed and leaves_few([*rest, *conjuncts(common(choice.parts))], indices_in(choice), ranges):
         return False
@@ -51,7 +52,10 @@ def is_thin_union(p: Predicate, choice: Or, ranges: Ranges, is_summed: bool = Fa
 
 
 def leaves_few(parts: Iterable[Predicate], among: Iterable[Index], ranges: Ranges) -> bool:
-    """Whether the comparisons leave few values of one of the indices, given the others."""
+    """Whether the comparisons leave few values of one of the indices, given the others, or a relation does."""
+    parts = list(parts)
+    if any(isinstance(q, Related) and len(q.arguments) > 1 for q in parts):
+        return True
     bounds = list(_bounds(_opened(parts)))
     for i in among:
         if i not in ranges or not is_long(ranges[i]):

@@ -33,6 +33,7 @@ from tensorlang.lower.arrays.ir import Name, Negative
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.running_extrema import limit
 from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.segment_extrema import segments
 from tensorlang.lower.arrays.sums.strategy import WhyNot
 from tensorlang.lower.arrays.undecided import known_quotients, undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, applied, apply, infix, union, where
@@ -132,6 +133,8 @@ def one_window_or_another(ctx: Context, c: Extreme) -> list[Extreme] | WhyNot:
 def _is_cheap(ctx: Context, c: Extreme, ranges: Ranges) -> bool:
     """Whether fewer values are compared than there are places of the index."""
     if leaves_few(conjuncts(c.e.pred), ranges, ranges):
+        return True
+    if segments(ctx, c.scope, c.e, *c.left) is not None:
         return True
     if _is_of_one_value(ctx, c):
         return isinstance(c.e, Extremum) or _first(ctx, c) is not None

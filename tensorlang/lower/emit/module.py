@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from tensorlang.budget import limits
 from tensorlang.errors import LimitError, NormalFormError
 from tensorlang.language.function import Function
-from tensorlang.language.predicates import Relation
+from tensorlang.language.predicates import Or, Relation, conjuncts, relations
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.check import why_not
 from tensorlang.lower.arrays.cost import cost_of, grows_more_slowly
@@ -74,10 +75,13 @@ class Source:
 def source_of(
     f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False, in_step: bool = False
 ) -> Source:
-    """The source of `f`, as `Source` has it; or of another form of `f` whose costs grow more slowly."""
-    made = Source(f, sparse, exact, strict, in_step)
+    """The source of `f`, as `Source` has it; or of another form of `f` whose costs grow more slowly, or that has the
+    points of a relation apart from alternatives to them."""
     if sparse:  # what such a program does is not counted
-        return made
+        with suppress(LimitError), limits(steps=STEPS_OF_A_FORM):
+            f = next(other_forms(f), f) if _has_alternatives_to(f, sparse) else f
+        return Source(f, sparse, exact, strict, in_step)
+    made = Source(f, sparse, exact, strict, in_step)
     for form in other_forms(f):
         try:
             with limits(steps=STEPS_OF_A_FORM):
@@ -87,6 +91,12 @@ def source_of(
         if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):
             made = other
     return made
+
+
+def _has_alternatives_to(f: Function, sparse: Collection[Relation]) -> bool:
+    """Whether a condition in `f` is that a relation holds, or something else."""
+    choices = (q for p in f.census.conditions for q in conjuncts(p) if isinstance(q, Or))
+    return any(not set(relations(q)).isdisjoint(sparse) for q in choices)
 
 
 def best_form(f: Function) -> Function:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Bracket, Choice, Const, Expr, Extremum, Gen, Proj, Sum, Var
+from tensorlang.language.grammar import Access, Add, Bracket, Choice, Const, Expr, Extremum, Gen, Mul, Proj, Sum, Var
 from tensorlang.language.lets import bindings, under
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import places, reads, results, variable
@@ -39,7 +39,7 @@ def inline_compared(f: Function) -> Function:
                 read[x].append(e)
                 if e is one and (few or _has_a_band(made[x])):
                     compared.add(x)
-    chosen = {x for x in compared if len(read[x]) == 1 or _is_read_off(made[x], read[x])}
+    chosen = {x for x in compared if len(read[x]) == 1 or _may_be_repeated(made[x], read[x])}
     if not chosen:
         return f
 
@@ -77,11 +77,15 @@ def _has_a_band(made: _Made) -> bool:
     return isinstance(e, Add) and any(is_thin(p, ranges) for p in found)
 
 
-def _is_read_off(made: _Made, read: list[Expr]) -> bool:
-    """Whether an element is read off other arrays, or a number, at all places, so that nothing is computed twice."""
-    plain = (Access, Add, Bracket, Const, Proj, Var)
-    is_plain = all(isinstance(part, plain) for part in postorder(made[1]))
-    return is_plain and all(len(places(e)) == len(made[0]) for e in read)
+def _may_be_repeated(made: _Made, read: list[Expr]) -> bool:
+    """Whether an element is read off other arrays, or a number, so that nothing is computed twice; or is a product of
+    such elements and only read at few places except where it is compared."""
+    plain = (Access, Add, Bracket, Const, Mul, Proj, Var)
+    parts = postorder(made[1])
+    if not all(isinstance(part, plain) for part in parts) or any(len(places(e)) < len(made[0]) for e in read):
+        return False
+    at = [{i for a in places(e) for i in a.free if isinstance(i, Index)} for e in read]
+    return not any(isinstance(part, Mul) for part in parts) or sum(len(own) == len(made[0]) for own in at) == 1
 
 
 def _compared(e: Expr) -> tuple[Expr | None, bool]:

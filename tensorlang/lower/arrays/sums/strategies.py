@@ -16,6 +16,7 @@ from tensorlang.language.predicates import (
     Equal,
     Or,
     Predicate,
+    Related,
     at_most,
     conjunction,
     conjuncts,
@@ -173,11 +174,12 @@ def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
         if not isinstance(q, Or) or len(q.parts) > MOST_CASES:
             continue
         known = not any(_may_be_missing(ctx, c, lookup.array) for lookup in lookups(q))
-        determined = all(any(_is_solved(c, p) for p in conjuncts(part)) for part in q.parts)
-        opposites = [negation(part) for part in q.parts]
+        determined = all(any(_is_solved(ctx, c, p) for p in conjuncts(part)) for part in q.parts)
+        several = sorted(q.parts, key=lambda part: negation(part) is None)  # of these there is one at most, the last
+        opposites = [negation(part) for part in several]
         if known and determined and None not in opposites[:-1]:
             others = [p for p in opposites if p is not None]
-            return q, [conjunction([part, *others[:k]]) for k, part in enumerate(q.parts)]
+            return q, [conjunction([part, *others[:k]]) for k, part in enumerate(several)]
         if has_shared_cases(ctx, c, q):
             return q, [*q.parts]
     return WhyNot("no condition leaves one point or another of an index")
@@ -189,10 +191,10 @@ def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:
     return x in ctx.possibly_empty and not any(ctx.integers.is_nonnegative(x.size - n) for n in extents)
 
 
-def _is_solved(c: Summation, p: Predicate) -> bool:
-    """Whether `p` determines a summed index, or an axis by data."""
+def _is_solved(ctx: Context, c: Summation, p: Predicate) -> bool:
+    """Whether `p` determines a summed index, or an axis by data, or asks a relation that is given by its points."""
     if not isinstance(p, Equal):
-        return False
+        return isinstance(p, Related) and p.relation in ctx.sparse
     indices = (*c.summed, *(c.scope.order if p.difference.lookups else ()))
     return any(abs(p.difference.coefficient(i)) == 1 and i not in solved(p.difference, i).free for i in indices)
 

@@ -81,15 +81,16 @@ def test_diagonals_at_rows_that_data_give_are_looked_at_alone(name: str) -> None
 
 
 @pytest.mark.slow
-def test_of_the_forms_that_alternatives_have_the_one_whose_code_does_least_is_taken() -> None:
+def test_of_the_forms_that_alternatives_have_one_whose_code_grows_least_is_taken() -> None:
     f = tl.parse("""f(x: [n]R, y: [n]R, t: [n]idx(n)) =
         let b = gen i:n, j:n. [i - 1 <= j <= i or j = 0] * sin(x[i] * y[j]) in
         sum i:n, j:n. b[t[i], j] * b[i, j] * x[j]""")
     g = tl.adjoint(f, wrt="x")
     simple = tl.simplify(g)
-    together, apart, listed = (works(defined(Source(form)), g) for form in (simple, *other_forms(simple)))
-    assert listed[-1].elements < min(together[-1].elements, apart[-1].elements) / 9
-    assert works(tl.lower(g), g) == listed
+    together, apart, *others = (works(defined(Source(form)), g) for form in (simple, *other_forms(simple)))
+    found = works(tl.lower(g), g)
+    assert found in others
+    assert found[-1].elements < min(together[-1].elements, apart[-1].elements) / 9
 
 
 def works(code: Any, f: tl.Function) -> list[Work]:

@@ -13,6 +13,11 @@ Also at places that mix indices, where each element is read only once, so that n
     let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
                                              ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
 
+Also where few of its elements are read, one column or a band for example:
+
+    let t = gen i, j. [p] * x[i] + [q] * y[i, j - i + 3] in  gen i. sum j:7. exp(t[i, i + j - 3])
+                                             ->  gen i. sum j:7. exp([p] * x[i] + [q] * y[i, j])
+
 Also outer products that some sum reads at such places: without the array the sum is a correlation, and other readers
 can sum up one factor after the other.
 
@@ -41,6 +46,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Add,
     Bracket,
+    Choice,
     Const,
     Expr,
     Extremum,
@@ -74,7 +80,7 @@ _Made = tuple[tuple[Index, ...], Expr]
 
 def inline(f: Function) -> Function:
     """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
-    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f)).of(f.body)))
+    return replace(f, body=run(_Rewriting(_read_once(f) | _read_little(f) | _outer_products(f)).of(f.body)))
 
 
 def inline_matrices(f: Function) -> Function:
@@ -102,6 +108,27 @@ def _read_once(f: Function) -> set[Var]:
             if plain and any(len(a.indices) > 1 for a in at) and are_apart(at, own):
                 found.add(x)
     return {x for x in found if count[x] == 1}
+
+
+def _read_little(f: Function) -> set[Var]:
+    """The variables with more long axes than any of their readers has long indices."""
+    given, body = bindings(f.body)
+    long = {x: sum(map(is_long, shape(x.type)[0])) for x, _ in given if isinstance(x, Var)}
+    found = {x for x, axes in long.items() if axes > 1}
+    stack: list[tuple[Expr, int]] = [(e, 0) for e in (*(e for _, e in given), *results(body))] if found else []
+    seen = set(stack)
+    while stack:
+        e, around = stack.pop()
+        x = variable(e)
+        if x is not None:
+            if around >= long.get(x, 0) or len(places(e)) < len(shape(x.type)[0]):
+                found.discard(x)
+            continue
+        inner = around + (isinstance(e, Gen | Sum | Extremum | Choice) and is_long(e.size))
+        fresh = [(child, inner) for child in children(e) if (child, inner) not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return found
 
 
 def _outer_products(f: Function) -> set[Var]:

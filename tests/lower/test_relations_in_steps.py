@@ -53,21 +53,25 @@ def test_steps_read_relations_by_their_points(name: str) -> None:
                     np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_values_take_work_for_each_point(name: str) -> None:
-    run, work = tl.lower(program(name)), []
+def growth(f: tl.Function) -> float:
+    """The ratio of the work for 600 elements to that for 300."""
+    run, work = tl.lower(f), []
     for size in (300, 600):
         e, (x, u, a) = data(size, 2, 3)
         done = count(lambda x, u, e=e, a=a: run(e, x, u, a), x, u)
-        work.append(done.operations + done.comparisons)
-    assert work[1] <= 2.3 * work[0] + 100, work
+        work.append(done.operations + done.comparisons + 100)
+    return work[1] / work[0]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_take_work_for_each_point(name: str) -> None:
+    assert growth(program(name)) < 2.3
 
 
 @pytest.mark.parametrize("name", ["sums of columns", "greatest values", "a loop in a loop"])
 def test_so_do_gradients_of_steps_that_store_no_matrix(name: str) -> None:
-    run, work = tl.lower(tl.grad(program(name), "x")), []
-    for size in (300, 600):
-        e, (x, u, a) = data(size, 2, 3)
-        done = count(lambda x, u, e=e, a=a: run(e, x, u, a), x, u)
-        work.append(done.operations + done.comparisons)
-    assert work[1] <= 2.3 * work[0] + 100, work
+    assert growth(tl.grad(program(name), "x")) < 2.3
+
+
+def test_what_a_step_stores_under_a_relation_is_a_matrix_as_the_page_of_limits_says() -> None:
+    assert growth(tl.grad(program("sums"), "x")) > 3

@@ -33,6 +33,7 @@ from tensorlang.normal.ssa import (
     Integers,
     Loop,
     Map,
+    Selection,
     Statement,
     States,
     Step,
@@ -46,6 +47,7 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
     predicates,
+    selection,
     summed_indices,
 )
 from tensorlang.normal.tidy import is_index_only, with_operands
@@ -161,7 +163,7 @@ class _Windows:
                         self.along[x] = place
                 continue
             depending.add(x)
-            if not isinstance(x, Addition | Map | Contraction | Comparison) or not self._are_known(x, depending):
+            if not isinstance(x, Addition | Map | Contraction | Defining) or not self._are_known(x, depending):
                 continue
             place = self._place(x)
             if place is SUM:
@@ -252,7 +254,7 @@ class _Windows:
     @staticmethod
     def _is_repeated(x: Statement) -> bool:
         """Whether each reader of `x` computes it anew."""
-        return is_index_only(x) or isinstance(x, Comparison)
+        return is_index_only(x) or isinstance(x, Defining)
 
     def _are_known(self, x: Statement, depending: set[Statement]) -> bool:
         """Whether all that `x` reads is in windows, or there before the recurrence."""
@@ -264,7 +266,7 @@ class _Windows:
         """Where the time is in `x`: an axis, or summed over."""
         if not isinstance(x, Contraction):
             places = {self.along[y] for y in operands(x) if y in self.along}
-            if len(places) != 1:
+            if len(places) != 1 or any(place.axis >= len(x.shape) for place in places):
                 return None
             place = places.pop()
             now = self._as_time(atom_affine(own_indices(x)[place.axis]), place)
@@ -385,6 +387,11 @@ class _Windows:
                 assert place is not None
                 left, right = (self._operand(y, place, shape) for y in (x.left, x.right))
                 return comparison(x.op, self._renamed(x.guard, x, place), left, right, x.array.name)
+            case Selection():
+                assert place is not None
+                guard, pred = (self._renamed(p, x, place) for p in (x.guard, x.pred))
+                operand = self._operand(x.operand, place, (*shape, x.operand.shape[-1]))
+                return selection(x.sign, guard, pred, operand, x.array.name)
             case _:
                 raise AssertionError("only what has arithmetic is computed in windows")
 

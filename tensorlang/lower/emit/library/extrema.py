@@ -4,6 +4,8 @@ nan; along an axis without elements, which sizes leave only where the extremum i
 import jax.numpy as jnp
 from jax import lax
 
+from tensorlang.lower.emit.library.loops import _stored
+
 
 def _greatest(x, axis):
     """The greatest elements along an axis."""
@@ -28,24 +30,19 @@ def _least_where(x, mask, axis):
 
 
 def _first_greatest(x, axis):
-    """The place of the first of the greatest elements along an axis. Among many it is looked for in the first block
-    that has one: XLA finds the greatest values much faster than their places."""
-    n, size = x.shape[axis], 64
+    """The place of the first of the greatest elements along an axis. Of more than a few, those that are as great as the
+    greatest are looked for: XLA finds greatest values, and least places, much faster than places of greatest values."""
+    n = x.shape[axis]
     if n == 0:
         return jnp.zeros(x.shape[:axis] + x.shape[axis + 1 :], jnp.int32)
-    if n < 64 * size or x.dtype == bool:
+    if n < 24 or x.dtype == bool:
         return jnp.argmax(x, axis).astype(jnp.int32)
-    x = jnp.moveaxis(x, axis, -1)
+    x = _stored(x)  # computed twice, it need not be as great as itself
     # not jnp.max, of which XLA's CPU compiler may overlook a nan (jaxlib 0.10.2)
     greater = lambda a, b: lax.select((a >= b) | jnp.isnan(a), a, b)
-    greatest = lambda x: lax.reduce(x, jnp.array(-jnp.inf, x.dtype), greater, (x.ndim - 1,))
-    whole = n // size * size
-    every = greatest(x[..., :whole].reshape(*x.shape[:-1], -1, size))
-    if whole < n:
-        every = jnp.concatenate([every, greatest(x[..., whole:])[..., None]], -1)
-    start = jnp.minimum(jnp.argmax(every, -1).astype(jnp.int32) * size, n - size)
-    near = jnp.take_along_axis(x, start[..., None] + jnp.arange(size, dtype=jnp.int32), -1)
-    return start + jnp.argmax(near, -1).astype(jnp.int32)
+    best = jnp.expand_dims(lax.reduce(x, jnp.array(-jnp.inf, x.dtype), greater, (axis,)), axis)
+    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.min(jnp.where((x == best) | jnp.isnan(x), places, n - 1), axis)
 
 
 def _first_least(x, axis):

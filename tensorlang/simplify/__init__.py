@@ -35,7 +35,7 @@ from tensorlang.simplify.read_back import read_back
 from tensorlang.simplify.recurrences import tidy_recurrences
 from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
-from tensorlang.simplify.supports import on_supports
+from tensorlang.simplify.supports import is_zero_at_zero, on_supports
 
 __all__ = [
     "STEPS_OF_A_FORM",
@@ -187,10 +187,14 @@ def _has_alternatives(f: Function) -> bool:
 
 
 def has_fills(f: Function) -> bool:
-    """Whether `f` adds up somewhere what is under a condition and something else, or computes a function of it."""
-    return any(
-        isinstance(e, Add | Call) and any(isinstance(x, Bracket) for x in children(e)) for e in postorder(f.body)
-    )
+    """Whether `f` adds up somewhere what is under a condition and something else, or takes a function of it that is not
+    0 at 0."""
+    several = (e for e in postorder(f.body) if isinstance(e, Add) or _is_filling(e))
+    return any(isinstance(part, Bracket) for e in several for part in children(e))
+
+
+def _is_filling(e: Expr) -> bool:
+    return isinstance(e, Call) and not is_zero_at_zero(e.function)
 
 
 def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:

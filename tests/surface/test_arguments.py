@@ -196,5 +196,5 @@ def test_ten_thousand_results_unpack() -> None:
 
 @pytest.mark.parametrize("name", tl.passes.__all__)
 def test_a_pass_says_that_it_takes_a_program(name: str) -> None:
-    with pytest.raises(ArgumentError, match=f"tl.passes.{name} takes a program, found an int"):
+    with pytest.raises(ArgumentError, match=f"tl.passes.{name} takes a program, found int"):
         getattr(tl.passes, name)(1)

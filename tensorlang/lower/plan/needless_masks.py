@@ -157,7 +157,7 @@ def _unmasked(loop: Loop, known: Collection[Statement], chosen: Collection[Index
     states |= {
         Input(v, (), x.shape): p
         for v, x in zip(step.frees, loop.frees, strict=True)
-        if (p := support(x)) is not TRUE and not any(read.array in chosen for read in lookups(p))
+        if (p := _short(support(x))) is not TRUE and not any(read.array in chosen for read in lookups(p))
     }
     new: dict[Statement, Statement] = {}
     whole: dict[Statement, Statement] = {}
@@ -317,5 +317,9 @@ def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate
             p = shadow(Pattern(conjunction([p, _read(x, supports)]), shapes, summed, shape))
         case _:
             return TRUE
-    p = simplify_in(p, own_ranges(x))
+    return _short(simplify_in(p, own_ranges(x)))
+
+
+def _short(p: Predicate) -> Predicate:
+    """`p`, or TRUE if it has many alternatives."""
     return TRUE if any(isinstance(q, Or) and len(q.parts) > _MOST for q in conjuncts(p)) else p

@@ -106,9 +106,17 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None, co
             scattered.update(equation.outvars)
         found.operations[line] += spent
         found.products += spent if is_sum_of_products(equation) else 0
-        found.written[line] += times * sum(_size(v) for v in equation.outvars)
+        found.written[line] += times * _written(equation)
         found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
     return found
+
+
+def _written(equation: Any) -> int:
+    """The elements that `equation` writes; into an array that it is given it writes in place."""
+    name = equation.primitive.name
+    if name == "dynamic_update_slice":
+        return _size(equation.invars[1])
+    return _size(equation.invars[2]) if name.startswith("scatter") else sum(_size(v) for v in equation.outvars)
 
 
 def is_sum_of_products(equation: Any) -> bool:

@@ -21,7 +21,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "lint": ("ruff check", "ruff format --check"),
     "types": ("mypy",),
     "fix": ("ruff check --fix", "ruff format"),
-    "golden": ("pytest -q tests/derivative/test_golden.py --update-golden",),
+    "golden": ("pytest -q tests/derivatives/test_golden.py --update-golden",),
     "playground": ("python playground/build.py",),
     "editors": ("python editors/textmate.py",),
     "check": (f"pytest -q {PARALLEL}", "ruff check", "ruff format --check", "mypy"),

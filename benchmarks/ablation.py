@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import tensorlang as tl
 from benchmarks.programs.seeds import CASES
-from tensorlang.derivative.total import total_derivative
+from tensorlang.derivatives.total import total_derivative
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
@@ -19,7 +19,7 @@ from tensorlang.language.predicates import conjunction, equal
 from tensorlang.language.types import shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.tidy import tidy
-from tensorlang.simplify import passes
+from tensorlang.simplification import passes
 
 PROGRAMS = (
     "gradient of dot",

@@ -1,5 +1,5 @@
 (** Figure 13 on the language: D[e] is the derivative of e. Evaluating e over the dual numbers gives the value of e and,
-    beside it, the value of D[e] (tensorlang/derivative/total.py does the same to tensor SSA; see Dual.v). *)
+    beside it, the value of D[e] (tensorlang/derivatives/total.py does the same to tensor SSA; see Dual.v). *)
 Require Import String List Bool ZArith Ring.
 Import ListNotations.
 Require Import TL.Sums TL.Boxes TL.SSA TL.Dual TL.Core TL.Free TL.InnerProducts.

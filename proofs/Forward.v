@@ -1,4 +1,4 @@
-(** The forward derivative as a program: Figure 13 on tensor SSA (tensorlang/derivative/total.py).
+(** The forward derivative as a program: Figure 13 on tensor SSA (tensorlang/derivatives/total.py).
 
     For each statement let X = E that depends on the leaves that are differentiated, let dX = D[E] is added. Its value
     is [D] of SSA.v, and the program with its derivative costs at most 4 times the program: Theorem 6.1. *)

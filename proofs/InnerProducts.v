@@ -1,5 +1,5 @@
 (** Figs. 14 and 15: inner products, and the rules about lets, pairs and variables that stand around those of Fig. 16
-    (tensorlang/derivative/derivation.py, adjoint.py).  6.25 to 6.29 are in Transpose.v (values) and Bound.v (costs).
+    (tensorlang/derivatives/derivation.py, adjoint.py).  6.25 to 6.29 are in Transpose.v (values) and Bound.v (costs).
 
     The total derivative D act, where act says which variables are differentiated, is any transformation with the
     equations of Fig. 13 that a rule uses; a rule that uses one has it as a premise. Figure13.v has one with all. *)

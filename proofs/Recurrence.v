@@ -1,4 +1,4 @@
-(** Recurrences (rules 6.R0 and 6.R1 of tensorlang/derivative/recurrence.py), by induction over the steps.
+(** Recurrences (rules 6.R0 and 6.R1 of tensorlang/derivatives/recurrence.py), by induction over the steps.
 
     A recurrence of T steps is, for each T, tensor SSA: its steps one after the other, each a list of statements that are
     added to those before. So all theorems about SSA hold of it, for every T; what is shown here is that it is well-formed

@@ -6,11 +6,11 @@ The layout follows the paper that it implements, and imports go one way only:
     scalars/      functions of numbers with loops that data decide: their SSA form and its derivatives
     sets/         predicates as integer sets: the only place that knows islpy; the bounds check
     surface/      the two ways to write a program: text and Python
-    cost/         Figure 6: what a program costs
+    costs/        Figure 6: what a program costs
     normal/       Figures 7 to 12: let-lifting, pair elimination, gen push-out, tensor SSA
-    derivative/   Figures 13 to 17: the total derivative; the adjoint by rewriting inner products; its ledger
-    simplify/     statements on their supports, and SSA read back as programs
-    lower/        programs as jax.numpy source
+    derivatives/  Figures 13 to 17: the total derivative; the adjoint by rewriting inner products; its ledger
+    simplification/  statements on their supports, and SSA read back as programs
+    lowering/     programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     declared/     whole functions of arrays whose adjoints users declare
@@ -26,7 +26,7 @@ The layout follows the paper that it implements, and imports go one way only:
 Each module is imported when it is first used, and JAX when something is lowered or run.
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
-`tensorlang.derivative.adjoint`, which everything else serves.
+`tensorlang.derivatives.adjoint`, which everything else serves.
 """
 
 from importlib import import_module
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from tensorlang import fn, jax, lib, passes, pictures, testing
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
-    from tensorlang.cost.cost import cost
-    from tensorlang.cost.read import read_cost
-    from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+    from tensorlang.costs.cost import cost
+    from tensorlang.costs.read import read_cost
+    from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial
     from tensorlang.declared.adjoint import adjoint_of
     from tensorlang.declared.external import external
-    from tensorlang.derivative.derivation import Derivation, Rule, Step
+    from tensorlang.derivatives.derivation import Derivation, Rule, Step
     from tensorlang.errors import (
         AdjointError,
         ArgumentError,
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
-    from tensorlang.lower.lowering import lower
-    from tensorlang.lower.plan.kept import memory_polynomial
-    from tensorlang.lower.run import Lowered
+    from tensorlang.lowering.lower import lower
+    from tensorlang.lowering.plan.kept import memory_polynomial
+    from tensorlang.lowering.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import normalize
     from tensorlang.normal.eliminate_pairs import eliminate_pairs
@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from tensorlang.normal.push_out_gen import push_out_gen
     from tensorlang.normal.to_ssa import to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
-    from tensorlang.simplify import simplify
-    from tensorlang.simplify.squares import expand_squares
+    from tensorlang.simplification import simplify
+    from tensorlang.simplification.squares import expand_squares
     from tensorlang.sparse.layouts import hessian, jacobian
     from tensorlang.sparse.pieces import structure
     from tensorlang.surface.embed import *  # noqa: F403
@@ -95,12 +95,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "budget": "limits",
     "certificate.certificate": "Certificate certify",
-    "cost.cost": "cost",
-    "cost.read": "read_cost",
-    "cost.symbolic": "CostPolynomial cost_polynomial",
+    "costs.cost": "cost",
+    "costs.read": "read_cost",
+    "costs.symbolic": "CostPolynomial cost_polynomial",
     "declared.adjoint": "adjoint_of",
     "declared.external": "external",
-    "derivative.derivation": "Derivation Rule Step",
+    "derivatives.derivation": "Derivation Rule Step",
     "errors": (
         "AdjointError ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
         "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
@@ -110,9 +110,9 @@ _HOMES = {
     "language.evaluate": "evaluate",
     "language.function": "Function",
     "language.show": "unicode_text",
-    "lower.lowering": "lower",
-    "lower.plan.kept": "memory_polynomial",
-    "lower.run": "Lowered",
+    "lowering.lower": "lower",
+    "lowering.plan.kept": "memory_polynomial",
+    "lowering.run": "Lowered",
     "memory": "clear_caches",
     "normal": "normalize",
     "normal.eliminate_pairs": "eliminate_pairs",
@@ -120,8 +120,8 @@ _HOMES = {
     "normal.push_out_gen": "push_out_gen",
     "normal.to_ssa": "to_ssa",
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
-    "simplify": "simplify",
-    "simplify.squares": "expand_squares",
+    "simplification": "simplify",
+    "simplification.squares": "expand_squares",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
         "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fold fst function gen "
@@ -213,13 +213,12 @@ __all__ = [  # noqa: PLE0604
 
 
 class _Package(ModuleType):
-    """The package. `cost` stays the function in it, although importing the module of that name would set it here."""
+    """The package. The functions of its public modules tell wrong arguments however the module is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _GUARDED and isinstance(value, ModuleType):
             import_module("tensorlang.entrances").guard(value, value.__all__)
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
+        super().__setattr__(name, value)
 
 
 def __getattr__(name: str) -> Any:
@@ -241,4 +240,4 @@ modules[__name__].__class__ = _Package
 when_shown(lambda: import_module("tensorlang.notebook"))
 when_written(lambda: import_module("tensorlang.language.show"))
 when_written(lambda: import_module("tensorlang.normal.as_program"))
-when_written(lambda: import_module("tensorlang.derivative.transcript"))
+when_written(lambda: import_module("tensorlang.derivatives.transcript"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlang.certificate import Certificate
-from tensorlang.cost.cost import cost_of_one_trip
+from tensorlang.costs.cost import cost_of_one_trip
 from tensorlang.errors import CountError, LimitError
 from tensorlang.language.affine import Affine, Atom, IndexArray
 from tensorlang.language.arguments import from_leaves, size_values
@@ -125,7 +125,7 @@ def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mappi
 
 def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str, Any]) -> dict[str, Machine | str]:
     """The program and its adjoint as XLA compiles them at these sizes, or the reason why one can't be counted."""
-    from tensorlang.lower import lower
+    from tensorlang.lowering.lower import lower
     from tensorlang.measure.count import count
 
     found: dict[str, Machine | str] = {}

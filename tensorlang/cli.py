@@ -37,7 +37,7 @@ from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded
 if TYPE_CHECKING:
     from tensorlang.checks import Checked
     from tensorlang.language.function import Function
-    from tensorlang.lower.explain import Explained
+    from tensorlang.lowering.explain import Explained
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,7 +95,7 @@ def derive(
       tensorlang derive loss.tl --html loss.html
     """
     from tensorlang import checks
-    from tensorlang.derivative.transcript import tell, transcript
+    from tensorlang.derivatives.transcript import tell, transcript
 
     f = read_program(program)
     refuse_unknown_sizes(sizes, [f])
@@ -332,7 +332,7 @@ def tune(style: str) -> None:
     configuration directory, or to that which the environment variable TENSORLANG_COSTS names; code that is generated
     from then on goes by it.
     """
-    from tensorlang.lower import costs
+    from tensorlang.lowering import costs
     from tensorlang.measure import tuning
 
     with click.progressbar(length=tuning.STEPS, label="measuring", file=sys.stderr) as bar:

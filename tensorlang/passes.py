@@ -12,6 +12,6 @@ SSA, and `simplify` is what follows derivatives.
 """
 
 from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
-from tensorlang.simplify import simplify
+from tensorlang.simplification import simplify
 
 __all__ = ["eliminate_pairs", "let_lift", "normalize", "push_out_gen", "simplify", "to_ssa"]

@@ -11,9 +11,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.budget import limited
-from tensorlang.derivative.adjoint import adjoint_steps
-from tensorlang.derivative.derivation import Derivation
-from tensorlang.derivative.total import total_derivative
+from tensorlang.derivatives.adjoint import adjoint_steps
+from tensorlang.derivatives.derivation import Derivation
+from tensorlang.derivatives.total import total_derivative
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function, Results, derived, differentiated
@@ -24,9 +24,9 @@ from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import on_disk, read_simplified, simplify_ssa
-from tensorlang.simplify.points import over_points
-from tensorlang.simplify.read_back import read_back
+from tensorlang.simplification import on_disk, read_simplified, simplify_ssa
+from tensorlang.simplification.points import over_points
+from tensorlang.simplification.read_back import read_back
 
 Wrt = str | tuple[str, ...] | None
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import tensorlang as tl
 from docs.catalogue.markdown import fence, folded
 from docs.catalogue.proofs import theorems
-from tensorlang.derivative.derivation import RULES, Rule
-from tensorlang.derivative.transcript import Told
+from tensorlang.derivatives.derivation import RULES, Rule
+from tensorlang.derivatives.transcript import Told
 from tensorlang.normal.rules import PASS_RULES, PassRule
 
 FIGURES: dict[str, tuple[str, ...]] = {

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from proofs.diff.dump import Answer, Dump, NotExact, TooLarge, answers, dump, parts
-from tensorlang.derivative.adjoint import adjoint_steps
-from tensorlang.derivative.total import total_derivative
+from tensorlang.derivatives.adjoint import adjoint_steps
+from tensorlang.derivatives.total import total_derivative
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import Type
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.as_program import to_function
 from tensorlang.normal.ssa import SSA
-from tensorlang.simplify import simplify_ssa
+from tensorlang.simplification import simplify_ssa
 from tests.support.promises import Case, random_case, random_ssa_case
 
 HERE = Path(__file__).parent

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorlang.cost.cost import known
+from tensorlang.costs.cost import known
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, ScalarFunction, Var

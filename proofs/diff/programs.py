@@ -38,8 +38,8 @@ import numpy as np
 
 from proofs.diff.compare import driver, fractions
 from proofs.diff.dump import Answer, NotExact, TooLarge, answers, function_words, leaf_words, listed, parts
-from tensorlang.cost.cost import known
-from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.costs.cost import known
+from tensorlang.derivatives.adjoint import adjoint_steps
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (

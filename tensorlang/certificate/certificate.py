@@ -21,10 +21,10 @@ from tensorlang.certificate.excess import PROVED, CheapAdjoint, calls_slopes
 from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described, described_external
-from tensorlang.cost.domains import Domain
-from tensorlang.cost.ratio import Supremum, numbers_in, supremum
-from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
-from tensorlang.derivative.derivation import Derivation
+from tensorlang.costs.domains import Domain
+from tensorlang.costs.ratio import Supremum, numbers_in, supremum
+from tensorlang.costs.symbolic import CostPolynomial, polynomial_of_one_trip
+from tensorlang.derivatives.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError, LimitError, here
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product
 
-from tensorlang.cost.bounds import never_above, points
-from tensorlang.cost.cost import charges
-from tensorlang.cost.counting import number_of_points
-from tensorlang.cost.domains import Domain
-from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
-from tensorlang.cost.polynomial import Polynomial as Counts
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.costs.bounds import never_above, points
+from tensorlang.costs.cost import charges
+from tensorlang.costs.counting import number_of_points
+from tensorlang.costs.domains import Domain
+from tensorlang.costs.polynomial import Polynomial, affine, number, total, unknown
+from tensorlang.costs.polynomial import Polynomial as Counts
+from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Size, atom_affine, constant
 from tensorlang.language.function import Function

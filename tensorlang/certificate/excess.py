@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.cost.cost import cost_of_one_trip
-from tensorlang.cost.ratio import Supremum
-from tensorlang.derivative.derivation import Derivation
-from tensorlang.derivative.ledger import Ledger
-from tensorlang.derivative.transcript import Names
+from tensorlang.costs.cost import cost_of_one_trip
+from tensorlang.costs.ratio import Supremum
+from tensorlang.derivatives.derivation import Derivation
+from tensorlang.derivatives.ledger import Ledger
+from tensorlang.derivatives.transcript import Names
 from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, CountingError, LimitError
 from tensorlang.language.affine import Atom, IndexArray, Size
 from tensorlang.language.function import Function

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Step
-from tensorlang.derivative.total import active
+from tensorlang.derivatives.derivation import Derivation, InnerProduct, Step
+from tensorlang.derivatives.total import active
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.functions import derivative_cost
 from tensorlang.language.grammar import Add, Call, Expr, Mul, Var, number

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorlang.certificate.obligations import THEOREMS
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
-from tensorlang.derivative.transcript import Names
+from tensorlang.derivatives.derivation import Derivation, InnerProduct, Side, Step
+from tensorlang.derivatives.transcript import Names
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, MakePair, Routine, ScalarFunction, Var, bracket, gen, number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tensorlang.cost.read import read_cost
+from tensorlang.costs.read import read_cost
 from tensorlang.errors import AdjointError, ArgumentError, CountError, TensorlangError
 from tensorlang.language.affine import Affine, Atom, Size, atom_affine
 from tensorlang.language.function import Function

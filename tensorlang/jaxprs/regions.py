@@ -29,7 +29,7 @@ from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket
 from tensorlang.language.predicates import NonNegative, conjuncts
-from tensorlang.simplify import has_fills, simplify
+from tensorlang.simplification import has_fills, simplify
 
 GAIN = 1.25
 """A region is kept if JAX's own gradient does at least this many times the work of the derived one."""

@@ -13,7 +13,7 @@ import numpy as np
 from jax._src import source_info_util
 from jax.extend import core
 
-from tensorlang.cost.cost import cost
+from tensorlang.costs.cost import cost
 from tensorlang.errors import CountingError, TensorlangError
 from tensorlang.jaxprs.carried import copied
 from tensorlang.language.affine import Atom, Size, constant

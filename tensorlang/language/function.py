@@ -27,7 +27,7 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 """The functions tried when a `Function` is called, until one does not return NotImplemented; else it is a call on
 arrays. The Python embedding puts a call on terms here; the language itself knows neither."""
 
-_ON_ARRAYS, _TRACED = "tensorlang.lower.lowering", "tensorlang.transforms.to_jax"
+_ON_ARRAYS, _TRACED = "tensorlang.lowering.lower", "tensorlang.transforms.to_jax"
 _call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
 """The function for calls on arrays, once it has been imported."""
 _FROM_TEXT = "tensorlang.surface.parse"

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from tensorlang.lower.mesh.asked import Along
-from tensorlang.lower.mesh.collectives import Sent
+from tensorlang.lowering.mesh.asked import Along
+from tensorlang.lowering.mesh.collectives import Sent
 from tensorlang.measure.hlo import Instruction, Shape, read_module
 
 _KINDS = {

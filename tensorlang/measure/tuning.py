@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tensorlang.lower.costs import NEVER, THRESHOLDS
-from tensorlang.lower.emit.library import blocks, correlations, loops
+from tensorlang.lowering.costs import NEVER, THRESHOLDS
+from tensorlang.lowering.emit.library import blocks, correlations, loops
 
 _WAYS: Any = correlations
 _BLOCKS: Any = blocks

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from tensorlang.certificate.certificate import Certificate
-from tensorlang.cost.symbolic import CostPolynomial
-from tensorlang.derivative.derivation import Rule, Step, Told
-from tensorlang.derivative.transcript import told_alone
+from tensorlang.costs.symbolic import CostPolynomial
+from tensorlang.derivatives.derivation import Rule, Step, Told
+from tensorlang.derivatives.transcript import told_alone
 from tensorlang.errors import TensorlangError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import type_of

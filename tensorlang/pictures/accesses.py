@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlang.cost.cost import known
+from tensorlang.costs.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function, differentiated
 from tensorlang.language.given import require_clear, together

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorlang.derivative.derivation import Derivation
-from tensorlang.derivative.transcript import Names
+from tensorlang.derivatives.derivation import Derivation
+from tensorlang.derivatives.transcript import Names
 from tensorlang.language.function import Function
 from tensorlang.language.show import expr_text
 from tensorlang.normal import normal_ssa
@@ -43,7 +43,7 @@ from tensorlang.pictures.graphs import (
 )
 from tensorlang.pictures.layers import Layout, Point, label_place, layered
 from tensorlang.pipeline import Wrt, derive
-from tensorlang.simplify import simplify_ssa
+from tensorlang.simplification import simplify_ssa
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

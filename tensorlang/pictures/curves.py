@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.cost.cost import cost
-from tensorlang.cost.ratio import numbers_in
-from tensorlang.cost.symbolic import cost_polynomial
+from tensorlang.costs.cost import cost
+from tensorlang.costs.ratio import numbers_in
+from tensorlang.costs.symbolic import cost_polynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.given import require_clear, together

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlang.cost.cost import known
+from tensorlang.costs.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function

@@ -8,8 +8,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.certificate import Certificate
-from tensorlang.cost.ratio import numbers_in
-from tensorlang.cost.symbolic import CostPolynomial
+from tensorlang.costs.ratio import numbers_in
+from tensorlang.costs.symbolic import CostPolynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.show import unicode_text

@@ -34,7 +34,7 @@ from tensorlang.normal.contraction import contraction
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import Outputs, Selection, Statement, integers, live, output_list, selections
 from tensorlang.pipeline import Wrt
-from tensorlang.simplify import read_simplified, simplify_ssa
+from tensorlang.simplification import read_simplified, simplify_ssa
 from tensorlang.sparse.pieces import Piece, pieces_of
 
 Elements = tuple[Any, tuple[Any, ...], Any]
@@ -132,7 +132,7 @@ class Structured:
 
     @cached_property
     def _run(self) -> Callable[..., Any]:
-        from tensorlang.lower.lowering import lower
+        from tensorlang.lowering.lower import lower
 
         assert self.values is not None
         return lower(self.values)

@@ -45,8 +45,8 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import addition
 from tensorlang.sets.isl import is_empty
 from tensorlang.sets.solve import Ranges, in_range, ranges_predicate, simplify_in, solve
-from tensorlang.simplify import simplify_ssa
-from tensorlang.simplify.supports import alternatives
+from tensorlang.simplification import simplify_ssa
+from tensorlang.simplification.supports import alternatives
 
 _MOST_DIAGONALS = 9
 

@@ -48,7 +48,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Array, shape
 from tensorlang.recursion import Deep, call, run
-from tensorlang.simplify import simplify
+from tensorlang.simplification import simplify
 from tensorlang.transforms.flat import Statement, paired, reads, taken_apart
 from tensorlang.transforms.linear import Linear, Program, once, variable
 

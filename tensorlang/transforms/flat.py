@@ -19,7 +19,7 @@ from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import free_names
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.recursion import Deep, call, run
-from tensorlang.simplify import on_disk, simplify
+from tensorlang.simplification import on_disk, simplify
 
 Statement = tuple[Var | IndexArray, Expr]
 """let x = e."""

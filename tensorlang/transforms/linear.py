@@ -18,7 +18,7 @@ from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar
 
-from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.derivatives.adjoint import adjoint_steps
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter, taken_names
@@ -26,16 +26,16 @@ from tensorlang.language.grammar import Apply, Call, Expr, Extremum, Sum, Var, z
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
-from tensorlang.lower.emit.module import best_form
-from tensorlang.lower.plan.passes import computed_where_read
+from tensorlang.lowering.emit.module import best_form
+from tensorlang.lowering.plan.passes import computed_where_read
 from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
 from tensorlang.normal.tidy import replaced, tidy
 from tensorlang.sets.scopes import postorder
-from tensorlang.simplify import on_disk, read_simplified, simplify, simplify_ssa
-from tensorlang.simplify.read_back import read_back
+from tensorlang.simplification import on_disk, read_simplified, simplify, simplify_ssa
+from tensorlang.simplification.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
 
 F = TypeVar("F", bound=Callable[..., Any])

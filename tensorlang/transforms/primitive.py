@@ -32,9 +32,9 @@ from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Bracket, Choice, Extremum, Var
 from tensorlang.language.predicates import NonNegative, Relation, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.coordinates import Coordinates
-from tensorlang.lower.emit.runnable import Runnable, runnable
-from tensorlang.lower.run import defined
+from tensorlang.lowering.coordinates import Coordinates
+from tensorlang.lowering.emit.runnable import Runnable, runnable
+from tensorlang.lowering.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable

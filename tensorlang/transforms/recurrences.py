@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorlang.derivative.adjoint import adjoint_steps
-from tensorlang.derivative.total import total_derivative
+from tensorlang.derivatives.adjoint import adjoint_steps
+from tensorlang.derivatives.total import total_derivative
 from tensorlang.language.affine import Affine, Size
 from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
-from tensorlang.simplify import on_disk, read_simplified, simplify_ssa
+from tensorlang.simplification import on_disk, read_simplified, simplify_ssa
 from tensorlang.transforms.flat import flat, like
 from tensorlang.transforms.linear import Program, once, variable
 

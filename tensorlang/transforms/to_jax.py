@@ -20,10 +20,10 @@ from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.routines import with_rule
-from tensorlang.lower.checked import check_traced
-from tensorlang.lower.coordinates import Coordinates, points_or_mask
-from tensorlang.lower.plan.kept import require_store
-from tensorlang.lower.run import Lowered, are_arrays, check_extrema
+from tensorlang.lowering.checked import check_traced
+from tensorlang.lowering.coordinates import Coordinates, points_or_mask
+from tensorlang.lowering.plan.kept import require_store
+from tensorlang.lowering.run import Lowered, are_arrays, check_extrema
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once

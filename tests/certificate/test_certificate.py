@@ -17,7 +17,7 @@ import pytest
 import tensorlang as tl
 from tensorlang.certificate import Certificate, certify
 from tensorlang.certificate.obligations import obligations
-from tensorlang.derivative import adjoint as rules
+from tensorlang.derivatives import adjoint as rules
 from tensorlang.errors import CertificateError, CostBoundExceeded
 from tensorlang.language.predicates import Predicate
 from tensorlang.testing import assert_cheap_adjoint

@@ -16,12 +16,12 @@ import tensorlang as tl
 from benchmarks.kernels import lowered_for_gpu
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
-from tensorlang.lower.kernels.ir import Kernel, Plain
-from tensorlang.lower.kernels.run import Kernels
+from tensorlang.lowering.kernels.ir import Kernel, Plain
+from tensorlang.lowering.kernels.run import Kernels
 from tests.support.sampling import one_in
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning"),
+    pytest.mark.filterwarnings("ignore::tensorlang.lowering.kernels.run.InterpretedWarning"),
     pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated"),
 ]
 

@@ -16,8 +16,8 @@ import tensorlang as tl
 from benchmarks.kernels import lowered_for_gpu
 from tensorlang.language.functions import function
 from tensorlang.language.special import BUILT_IN
-from tensorlang.lower.emit.library import scalars
-from tensorlang.lower.kernels.run import matrix_units
+from tensorlang.lowering.emit.library import scalars
+from tensorlang.lowering.kernels.run import matrix_units
 from tests.support.sampling import one_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")

@@ -14,10 +14,10 @@ from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.affine import Index, atom_affine, constant
 from tensorlang.language.grammar import Expr, Sum, Var, access
 from tensorlang.language.types import R, array, shape
-from tensorlang.lower.kernels.check import why_not
-from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Role
-from tensorlang.lower.kernels.run import Kernels
-from tensorlang.lower.kernels.terms import reduction
+from tensorlang.lowering.kernels.check import why_not
+from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Role
+from tensorlang.lowering.kernels.run import Kernels
+from tensorlang.lowering.kernels.terms import reduction
 from tests.support.programs import random_function
 
 TARGETS = ("pallas-tpu", "pallas-triton")
@@ -165,7 +165,7 @@ def test_a_sum_around_another_of_the_same_index_counts_it() -> None:
 
 @pytest.mark.parametrize("text", [NAMED_ALIKE, DIAGONAL])
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
+@pytest.mark.filterwarnings("ignore::tensorlang.lowering.kernels.run.InterpretedWarning")
 def test_arrays_of_one_name_and_diagonals_are_read_as_they_are_meant(text: str, target: str) -> None:
     f = tl.parse(text)
     rng = np.random.default_rng(0)

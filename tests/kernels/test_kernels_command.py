@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from benchmarks import kernels
 from benchmarks.kernels import OURS, PLAIN, TARGETS, XLA, Limits, Row, Subject, error, limits, main, measure, table
 from benchmarks.programs.kernels import KERNELS
-from tensorlang.lower.kernels.run import TRITON_WARNING
+from tensorlang.lowering.kernels.run import TRITON_WARNING
 
 
 @pytest.fixture(autouse=True)

@@ -19,11 +19,11 @@ from benchmarks.case import Case
 from benchmarks.kernels import BOUNDS, CARDS, Subject, answer, as_if_on, cast, error, lowered_for_gpu
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
-from tensorlang.lower.emit.mosaic.memory import SHARED
-from tensorlang.lower.kernels.check import why_not as why_malformed
-from tensorlang.lower.kernels.ir import Kernel
-from tensorlang.lower.kernels.layouts import Multiplied, Placed, Units, why_not
-from tensorlang.lower.kernels.run import matrix_units
+from tensorlang.lowering.emit.mosaic.memory import SHARED
+from tensorlang.lowering.kernels.check import why_not as why_malformed
+from tensorlang.lowering.kernels.ir import Kernel
+from tensorlang.lowering.kernels.layouts import Multiplied, Placed, Units, why_not
+from tensorlang.lowering.kernels.run import matrix_units
 from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
 from tests.kernels.test_scalar_loops_in_kernels import endless, newton
 from tests.support.sampling import one_in

@@ -13,12 +13,12 @@ from jax.experimental.pallas import tpu as pltpu
 import tensorlang as tl
 from benchmarks.case import Case, dense
 from benchmarks.programs.kernels import KERNELS
-from tensorlang.lower.kernels import run as pallas
-from tensorlang.lower.kernels.ir import Kernel, Plain
-from tensorlang.lower.kernels.run import InterpretedWarning, Kernels
+from tensorlang.lowering.kernels import run as pallas
+from tensorlang.lowering.kernels.ir import Kernel, Plain
+from tensorlang.lowering.kernels.run import InterpretedWarning, Kernels
 from tests.support.sampling import one_in
 
-pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lowering.kernels.run.InterpretedWarning")
 
 SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "matrix product": ({"n": 140, "m": 130, "p": 20}, {"n": 128, "m": 128}),

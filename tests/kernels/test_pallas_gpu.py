@@ -19,9 +19,9 @@ import tensorlang as tl
 from benchmarks.case import Case
 from benchmarks.kernels import BOUNDS, Subject, answer, cast, error, lowered_for_gpu
 from benchmarks.programs.kernels import KERNELS
-from tensorlang.lower.emit.library.triton import _intervals, _lists, _rescaling
-from tensorlang.lower.kernels import run as pallas
-from tensorlang.lower.kernels.run import TRITON_WARNING
+from tensorlang.lowering.emit.library.triton import _intervals, _lists, _rescaling
+from tensorlang.lowering.kernels import run as pallas
+from tensorlang.lowering.kernels.run import TRITON_WARNING
 from tests.support.triton_code import compiled_for_hopper, triton_kernels
 
 _QUICK = {"triangle times matrix", "HM-LSTM cell", "softmax cross-entropy"}

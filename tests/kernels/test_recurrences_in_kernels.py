@@ -16,14 +16,14 @@ from jax.experimental.pallas import tpu as pltpu
 
 import tensorlang as tl
 from tensorlang.language.types import shape
-from tensorlang.lower.emit.library.tiles import _steps_at_once
-from tensorlang.lower.kernels.ir import Kernel, Plain, Recurrence
-from tensorlang.lower.kernels.run import Kernels
-from tests.derivative.test_recurrences import PROGRAMS, arguments, value_of
+from tensorlang.lowering.emit.library.tiles import _steps_at_once
+from tensorlang.lowering.kernels.ir import Kernel, Plain, Recurrence
+from tensorlang.lowering.kernels.run import Kernels
+from tests.derivatives.test_recurrences import PROGRAMS, arguments, value_of
 from tests.support.recurrences import parsed, recurrent
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning"),
+    pytest.mark.filterwarnings("ignore::tensorlang.lowering.kernels.run.InterpretedWarning"),
     pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated"),
 ]
 

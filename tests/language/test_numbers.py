@@ -14,7 +14,7 @@ import tensorlang as tl
 from tensorlang.language.grammar import Var
 from tensorlang.language.latex import function_latex
 from tensorlang.language.types import leaves, shape
-from tensorlang.lower.plan.numbers import has_numbers
+from tensorlang.lowering.plan.numbers import has_numbers
 from tests.support.alike import alike
 from tests.support.programs import random_arguments, random_function, random_sizes
 from tests.support.promises import PROMISES, random_case

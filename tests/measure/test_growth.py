@@ -21,7 +21,7 @@ import pytest
 from scipy import sparse
 
 import tensorlang as tl
-from tensorlang.lower.arrays.sums import strategies
+from tensorlang.lowering.arrays.sums import strategies
 from tensorlang.measure.count import count
 from tests.support.graphs import arguments, random_program
 from tests.support.promises import close
@@ -168,7 +168,7 @@ def test_rows_of_a_relation_that_elements_ask_for_are_added_up_once() -> None:
 
 def test_a_guard_that_is_asked_at_each_edge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     f = tl.parse("f(x: [n]R, a: [e]idx(n), b: [e]idx(n)) = sum p:e. [exists k:e. b[k] = a[p]] * x[a[p]]")
-    monkeypatch.setattr(importlib.import_module("tensorlang.lower.arrays.masks"), "tabled", lambda *_: _none())
+    monkeypatch.setattr(importlib.import_module("tensorlang.lowering.arrays.masks"), "tabled", lambda *_: _none())
     monkeypatch.setattr(
         strategies, "STRATEGIES", tuple(s for s in strategies.STRATEGIES if s.name != "shared segments")
     )

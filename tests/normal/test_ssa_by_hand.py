@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tensorlang.cost.cost import cost
-from tensorlang.derivative import adjoint
-from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.costs.cost import cost
+from tensorlang.derivatives import adjoint
+from tensorlang.derivatives.adjoint import adjoint_steps
 from tensorlang.language.affine import Size, atom_affine, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, conjunction, equal

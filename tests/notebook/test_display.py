@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tensorlang as tl
-from tensorlang.derivative.derivation import RULES
+from tensorlang.derivatives.derivation import RULES
 from tensorlang.language.affine import Index, Size, atom_affine, constant
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Add, Expr, MakePair, Mul, Var

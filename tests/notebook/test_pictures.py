@@ -248,7 +248,7 @@ def test_supports_and_dependence_of_random_programs_miss_nothing() -> None:
 
 
 def _support(f: tl.Function, data: dict[str, Any]) -> Any:
-    from tensorlang.cost.cost import known
+    from tensorlang.costs.cost import known
     from tensorlang.language.grid import holds, size_of
     from tensorlang.language.points import Points
     from tensorlang.normal.as_program import to_function

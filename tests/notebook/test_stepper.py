@@ -26,9 +26,9 @@ from click.testing import CliRunner
 import tensorlang as tl
 from tensorlang import shown
 from tensorlang.cli import main
-from tensorlang.derivative.derivation import DECLARED, RECURRENCE, RULES, Derivation, InnerProduct, Side
-from tensorlang.derivative.ledger import Ledger
-from tensorlang.derivative.transcript import tell
+from tensorlang.derivatives.derivation import DECLARED, RECURRENCE, RULES, Derivation, InnerProduct, Side
+from tensorlang.derivatives.ledger import Ledger
+from tensorlang.derivatives.transcript import tell
 from tensorlang.normal.ssa import Constant, Input
 from tensorlang.notebook import stepper
 from tensorlang.notebook.stepper import page
@@ -38,7 +38,7 @@ from tensorlang.notebook.stepper.graph import graph_html
 from tensorlang.notebook.stepper.laws import WORDS, law
 from tensorlang.notebook.stepper.rows import Differential, Let, Paired
 from tensorlang.notebook.stepper.view import HTML, Frame, Gap, Line, View
-from tests.derivative.test_derivation import example
+from tests.derivatives.test_derivation import example
 from tests.support.programs import relation_data
 
 LOSS = tl.parse("""

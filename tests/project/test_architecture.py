@@ -19,10 +19,10 @@ FOLDERS = (
     "sets",
     "surface",
     "normal",
-    "cost",
-    "derivative",
-    "simplify",
-    "lower",
+    "costs",
+    "derivatives",
+    "simplification",
+    "lowering",
     "measure",
     "transforms",
 )
@@ -95,7 +95,7 @@ The code that runs generated code is above all of them.
 
 def _room(module: Path) -> int | None:
     """Which of the rooms a module is in."""
-    if module.parts[0] != "lower" or len(module.parts) < 3:
+    if module.parts[0] != "lowering" or len(module.parts) < 3:
         return None
     is_above, is_below = module.stem == "run", module.parts[1:3] == ("emit", "library")
     return len(ROOMS) if is_above else -1 if is_below else ROOMS.index(module.parts[1])
@@ -111,8 +111,8 @@ def test_the_stages_of_lowering_know_nothing_of_later_ones(module: Path) -> None
 
 
 def test_only_emitters_write_python() -> None:
-    writers = {m for m in MODULES if Path("lower/emit/python.py") in files(m)}
-    assert {m.parts[:2] for m in writers} <= {("lower", "emit")}
+    writers = {m for m in MODULES if Path("lowering/emit/python.py") in files(m)}
+    assert {m.parts[:2] for m in writers} <= {("lowering", "emit")}
 
 
 def files(module: Path) -> set[Path]:

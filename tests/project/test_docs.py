@@ -23,7 +23,7 @@ import tensorlang as tl
 from docs import catalogue
 from docs.catalogue import errors, functions, language, proofs, rules, sources
 from tensorlang.cli import main
-from tensorlang.derivative.derivation import RULES
+from tensorlang.derivatives.derivation import RULES
 from tensorlang.jaxprs.scalars import NAMES
 from tensorlang.language import functions as registry
 from tensorlang.language.function import Function
@@ -228,7 +228,7 @@ def test_the_table_of_functions_has_every_function() -> None:
 def test_sources_lead_to_files() -> None:
     assert sources.place("LetLift.v") == Path("proofs/LetLift.v")
     assert sources.place("normal/rules.py") == Path("tensorlang/normal/rules.py")
-    assert sources.place("derivative/test_rules.py") == Path("tests/derivative/test_rules.py")
+    assert sources.place("derivatives/test_rules.py") == Path("tests/derivatives/test_rules.py")
     assert sources.place("nowhere.py") is None
 
 

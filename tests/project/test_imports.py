@@ -59,9 +59,9 @@ def test_programs_run_though_nothing_was_imported_for_that() -> None:
     assert "jax" in imported(f"{PROGRAM}; assert f([1.0, 2.0], [0.0]) == 0.0")
 
 
-@pytest.mark.parametrize("first", ["tl.cost", "import tensorlang.cost.cost", "import tensorlang.transforms.to_jax"])
+@pytest.mark.parametrize("first", ["tl.cost", "import tensorlang.costs.cost", "import tensorlang.transforms.to_jax"])
 def test_functions_have_the_names_of_folders_whatever_is_imported_first(first: str) -> None:
-    rest = "import tensorlang.lower.run, tensorlang.derivative.adjoint, tensorlang.simplify.plans"
+    rest = "import tensorlang.lowering.run, tensorlang.derivatives.adjoint, tensorlang.simplification.plans"
     imported(f"{first}; {rest}; assert all(map(callable, (tl.cost, tl.lower, tl.derivative, tl.simplify)))")
 
 

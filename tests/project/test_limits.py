@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensorlang as tl
-from tests.lower.test_decays_in_order import sized_work
+from tests.lowering.test_decays_in_order import sized_work
 
 HEAD = "f(x: [n]R, y: [n]R, l: [n]R, t: [n]R, p: [n]idx(n), q: [n]idx(n))"
 BOTH = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tensorlang
-from tensorlang.derivative.derivation import RULES
+from tensorlang.derivatives.derivation import RULES
 from tensorlang.normal.rules import PASS_RULES
 from tests.support import ROOT
 

@@ -31,7 +31,7 @@ from tensorlang.language.encoded import Encoding, Refused
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Integer, Mul, Var, number
 from tensorlang.language.types import R
-from tensorlang.lower.emit import recurrences
+from tensorlang.lowering.emit import recurrences
 from tests.support.programs import random_function
 
 NAMES = [case.name for case in CASES]
@@ -394,7 +394,7 @@ def test_a_second_process_imports_nothing_that_makes_code(cache: Path) -> None:
         for _ in range(2)
     ]
     assert first[0] == second[0]
-    gone = {"tensorlang.lower.emit.module", "tensorlang.lower.arrays.program", "tensorlang.lower.plan.passes"}
+    gone = {"tensorlang.lowering.emit.module", "tensorlang.lowering.arrays.program", "tensorlang.lowering.plan.passes"}
     assert gone <= set(first)
     assert not gone & set(second)
 

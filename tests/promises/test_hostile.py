@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.cost.cost import cost
+from tensorlang.costs.cost import cost
 from tensorlang.errors import TensorlangError
 from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.evaluate import evaluate
@@ -22,7 +22,7 @@ from tensorlang.language.functions import KEYWORDS
 from tensorlang.language.functions import functions as scalar_functions
 from tensorlang.language.grammar import Add, Gen, Let, Mul, Sum, Var, access, number
 from tensorlang.language.types import Array, R
-from tensorlang.lower import lower
+from tensorlang.lowering.lower import lower
 from tensorlang.surface.parse import parse, parse_module
 from tests.support.programs import random_function
 

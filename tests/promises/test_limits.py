@@ -22,7 +22,7 @@ import tensorlang as tl
 from tensorlang import budget
 from tensorlang.errors import LimitError, TensorlangError
 from tensorlang.files import read_arrays
-from tensorlang.lower import costs
+from tensorlang.lowering import costs
 from tensorlang.sets import isl
 
 VARIABLES = "abcdefghij"

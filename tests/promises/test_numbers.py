@@ -14,7 +14,7 @@ import tensorlang as tl
 from benchmarks.programs import CASES
 from benchmarks.through_time import PROGRAMS
 from tensorlang.language.predicates import Relation
-from tests.lower import test_band_products, test_decays, test_groups, test_updates
+from tests.lowering import test_band_products, test_decays, test_groups, test_updates
 from tests.support.alternatives import random_alternatives
 from tests.support.listed import random_listed
 from tests.support.masked import masked_function

@@ -66,19 +66,19 @@ CORRUPTIONS: list[tuple[str, str, Callable[..., Any], str]] = [
     ),
     (
         "every difference taken for a sum by the total derivative (6.4)",
-        "tensorlang.derivative.total.Term",
+        "tensorlang.derivatives.total.Term",
         lambda sign, p, x: Term(1, p, x),
         "derivative_agrees_with_dual_numbers",
     ),
     (
         "predicates of inner products forgotten (6.28, 6.29)",
-        "tensorlang.derivative.adjoint.project",
+        "tensorlang.derivatives.adjoint.project",
         lambda *arguments: TRUE,
         "bounds_of_theorems_6_1_and_6_35_hold",
     ),
     (
         "a statement's own predicate lost in its transpose (6.26 to 6.29)",
-        "tensorlang.derivative.adjoint.conjunction",
+        "tensorlang.derivatives.adjoint.conjunction",
         lambda parts: list(parts)[-1],
         "adjoint_is_the_transpose_of_the_derivative",
     ),

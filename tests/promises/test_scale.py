@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlang.cost.cost import cost
+from tensorlang.costs.cost import cost
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
@@ -43,7 +43,7 @@ from tensorlang.language.latex import function_latex
 from tensorlang.language.predicates import less
 from tensorlang.language.show import unicode_text
 from tensorlang.language.types import Array, R
-from tensorlang.lower import lower
+from tensorlang.lowering.lower import lower
 from tensorlang.memory import clear_caches
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.contraction import settled
@@ -52,8 +52,8 @@ from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative, derive
 from tensorlang.sets.check import check
 from tensorlang.sets.solve import simplify_numbered
-from tensorlang.simplify import simplify
-from tensorlang.simplify.plans import plans
+from tensorlang.simplification import simplify
+from tensorlang.simplification.plans import plans
 from tensorlang.surface.parse import parse
 from tests.support.sampling import one_in
 

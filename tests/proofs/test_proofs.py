@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorlang.derivative.derivation import RULES, Rule
+from tensorlang.derivatives.derivation import RULES, Rule
 from tensorlang.normal.rules import PASS_RULES, PassRule
 from tests.support import ROOT
 

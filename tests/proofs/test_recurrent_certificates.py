@@ -17,7 +17,7 @@ from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.report import Report
 from proofs.checker.trees import Refused
-from tests.derivative.test_recurrences import CHOOSING, PROGRAMS, RNN
+from tests.derivatives.test_recurrences import CHOOSING, PROGRAMS, RNN
 from tests.support.recurrences import recurrent
 from tests.support.sampling import one_in
 

@@ -12,7 +12,7 @@ import pytest
 from jax.experimental import checkify
 
 import tensorlang as tl
-from tests.lower.test_array_programs import agrees
+from tests.lowering.test_array_programs import agrees
 from tests.support.sampling import one_in
 
 FUNCTIONS = """

@@ -16,9 +16,9 @@ from benchmarks import control
 from proofs.checker.certificate import check
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
-from tensorlang.lower.arrays.ir import Block
-from tensorlang.lower.emit.python import lines
-from tensorlang.lower.emit.scalars import definition
+from tensorlang.lowering.arrays.ir import Block
+from tensorlang.lowering.emit.python import lines
+from tensorlang.lowering.emit.scalars import definition
 from tensorlang.scalars.black_box import derived, differentiable, unbounded
 from tensorlang.scalars.code import Code, numbered
 from tensorlang.scalars.count import path_cost, run

@@ -10,7 +10,7 @@ import jax
 import tensorlang as tl
 from tensorlang.errors import EvaluationError, LimitError
 from tensorlang.language.grammar import Choice, Extremum, Gen, Sum, children
-from tests.lower.test_lower import assert_close
+from tests.lowering.test_lower import assert_close
 from tests.support.programs import random_arguments, random_function, random_sizes
 
 

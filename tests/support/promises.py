@@ -14,16 +14,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from tensorlang.cost.cost import cost
-from tensorlang.derivative.adjoint import adjoint_steps
-from tensorlang.derivative.total import total_derivative
+from tensorlang.costs.cost import cost
+from tensorlang.derivatives.adjoint import adjoint_steps
+from tensorlang.derivatives.total import total_derivative
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Choice, Compared, Var
 from tensorlang.language.predicates import Predicate, conjunction, disjunction
 from tensorlang.language.types import R, leaves, shape
-from tensorlang.lower import lower
+from tensorlang.lowering.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.as_program import to_function
 from tensorlang.normal.forms import why_not_gen_outermost, why_not_let_lifted, why_not_pair_free, why_not_ssa
@@ -43,7 +43,7 @@ from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative
 from tensorlang.sets.check import check
 from tensorlang.sets.scopes import postorder
-from tensorlang.simplify import simplify, simplify_ssa
+from tensorlang.simplification import simplify, simplify_ssa
 from tensorlang.surface.parse import parse
 from tests.support import pointwise
 from tests.support.alike import alike

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tensorlang import shown
-from tensorlang.derivative.derivation import Derivation
+from tensorlang.derivatives.derivation import Derivation
 from tensorlang.notebook.stepper import page
 from tensorlang.notebook.stepper.view import View
 

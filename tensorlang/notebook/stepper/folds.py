@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from tensorlang.derivative.derivation import Derivation, Step
+from tensorlang.derivatives.derivation import Derivation, Step
 
 _LONGEST = 16
 """The most steps in a block."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tensorlang.cost.polynomial import Polynomial
-from tensorlang.cost.quasi import Quotient
-from tensorlang.cost.symbolic import CostPolynomial
+from tensorlang.costs.polynomial import Polynomial
+from tensorlang.costs.quasi import Quotient
+from tensorlang.costs.symbolic import CostPolynomial
 from tensorlang.language.affine import Affine, Atom, Size
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 

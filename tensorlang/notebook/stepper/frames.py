@@ -6,9 +6,9 @@ import json
 import re
 from html import escape
 
-from tensorlang.cost.cost import cost
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
-from tensorlang.derivative.derivation import Rule
+from tensorlang.costs.cost import cost
+from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.derivatives.derivation import Rule
 from tensorlang.errors import ArgumentError, CountingError, LimitError, TensorlangError
 from tensorlang.language.function import Function
 from tensorlang.language.lets import bindings
@@ -199,7 +199,7 @@ def _generated(view: View) -> str:
     """The generated code for the adjoint, in which lines are marked with the names that they define."""
     if not view.has_code or len(bindings(view.derivation.adjoint.body)[0]) > _SHORT:
         return ""
-    from tensorlang.lower.lowering import lower  # which imports JAX
+    from tensorlang.lowering.lower import lower  # which imports JAX
 
     try:
         source = lower(view.derivation.adjoint).source

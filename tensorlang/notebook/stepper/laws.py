@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from tensorlang.derivative.derivation import Rule
+from tensorlang.derivatives.derivation import Rule
 
 WORDS: Mapping[str, str] = {
     "6.14": "A let comes out from under D, and its variable gets a differential.",

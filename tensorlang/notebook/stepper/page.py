@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import chain
 from zlib import compress
 
-from tensorlang.derivative.derivation import Rule
+from tensorlang.derivatives.derivation import Rule
 from tensorlang.notebook.html import STYLE, note
 from tensorlang.notebook.stepper.folds import Fold, folds
 from tensorlang.notebook.stepper.frames import about, frame, title

@@ -1,7 +1,7 @@
 """The expression that a derivation rewrites, as rows with lifetimes.
 
 In mid-derivation the expression consists of lets, differentials, and a sum of inner products (see
-`derivative/derivation`). Each of these parts is a row. A step removes rows and puts others in their places, so the
+`derivatives/derivation`). Each of these parts is a row. A step removes rows and puts others in their places, so the
 expression before a step consists of all rows alive then, and nothing is stored twice, however long the derivation.
 """
 
@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
-from tensorlang.derivative.total import active
+from tensorlang.derivatives.derivation import Derivation, InnerProduct, Side, Step
+from tensorlang.derivatives.total import active
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import leaves
 from tensorlang.normal.ssa import Constant, Input, Outputs, Statement, is_given

@@ -8,10 +8,10 @@ from html import escape
 from itertools import combinations
 from math import prod
 
-from tensorlang.cost.shown import polynomial_text
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
-from tensorlang.derivative.derivation import Derivation, InnerProduct
-from tensorlang.derivative.ledger import Ledger
+from tensorlang.costs.shown import polynomial_text
+from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.derivatives.derivation import Derivation, InnerProduct
+from tensorlang.derivatives.ledger import Ledger
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.function import Function, Parameter

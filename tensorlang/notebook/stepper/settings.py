@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.derivative.derivation import Derivation
+from tensorlang.derivatives.derivation import Derivation
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, sizes_of
 from tensorlang.language.predicates import Relation

@@ -14,9 +14,9 @@ from html import escape
 from itertools import accumulate, groupby
 from typing import NamedTuple, assert_never
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side
-from tensorlang.derivative.ledger import Ledger
-from tensorlang.derivative.transcript import Names, Style
+from tensorlang.derivatives.derivation import Derivation, InnerProduct, Rule, Side
+from tensorlang.derivatives.ledger import Ledger
+from tensorlang.derivatives.transcript import Names, Style
 from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.grammar import Proj

@@ -7,7 +7,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from tensorlang.derivative.derivation import Derivation
+from tensorlang.derivatives.derivation import Derivation
 from tensorlang.errors import TensorlangError
 from tensorlang.notebook.stepper.folds import folds
 from tensorlang.notebook.stepper.frames import about, frame, title

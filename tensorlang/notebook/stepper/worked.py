@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlang.cost.cost import known
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Side
-from tensorlang.derivative.total import with_differentials
+from tensorlang.costs.cost import known
+from tensorlang.derivatives.derivation import Derivation, InnerProduct, Side
+from tensorlang.derivatives.total import with_differentials
 from tensorlang.errors import ArgumentError, TensorlangError
 from tensorlang.language.affine import Lookup, Size, atom_affine
 from tensorlang.language.arguments import from_leaves, leaf_shapes

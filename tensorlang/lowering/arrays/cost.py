@@ -1,0 +1,243 @@
+"""The cost of an array program for all sizes, beside the model's count for the program that it was made of.
+
+Operations and bytes are counted on shapes (`work`) before any code exists, with relations as boolean arrays. Where they
+grow faster with the sizes than the model's count does, inputs and outputs included, lowering has lost the bound of the
+derivative's cost. Here the model's count is for the worst data: relations hold everywhere, and an equality with an
+element of an index array leaves one choice of an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from tensorlang.costs.cost import charges, with_arrays_outside
+from tensorlang.costs.counting import Cell, gathered, number_of_points
+from tensorlang.costs.domains import Domain
+from tensorlang.costs.growth import in_terms, order, outgrown
+from tensorlang.costs.loops import has_loops
+from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial, polynomial
+from tensorlang.errors import CountingError
+from tensorlang.language.affine import Index, IndexArray, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var, gen
+from tensorlang.language.grammar import number as literal
+from tensorlang.language.lets import bindings
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    Or,
+    Predicate,
+    Relation,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    lookups,
+    relations,
+)
+from tensorlang.language.types import Pair, R, Type, array, shape, struct_of_arrays
+from tensorlang.lowering.arrays.program import ArrayProgram
+from tensorlang.lowering.arrays.shapes import Shaped, Value
+from tensorlang.lowering.arrays.work import Box, Work, cells_of, number_in, work
+from tensorlang.sets.encode import TooHard
+
+_MOST_CASES = 16
+_SEVERAL = 4
+_LONG = 1000
+"""The value assumed for symbolic sizes."""
+
+
+@dataclass(frozen=True)
+class ArrayCost:
+    """The cost of the array program of `function` for all sizes of at least 1.
+
+    Each part raises `CountingError` if no closed form is found.
+    """
+
+    function: Function
+    work: Work
+
+    @cached_property
+    def operations(self) -> CostPolynomial:
+        """Additions, multiplications, comparisons, what scalar functions cost, and real numbers that are moved."""
+        return self._polynomial(self.work.operations)
+
+    @cached_property
+    def written(self) -> CostPolynomial:
+        """The bytes of all arrays that have names, in double precision."""
+        return self._polynomial(self.work.written)
+
+    @cached_property
+    def model(self) -> CostPolynomial:
+        """The model's count for the worst data, and one for each element of the inputs and outputs."""
+        f = self.function
+        result = _given(struct_of_arrays(f.body.type))
+        cells = [
+            cell for x in _leaves((*map(parameter, f.params), result)) for cell in number_in(Box((), TRUE, x.shape))
+        ]
+        for domain, weight in charges(with_arrays_outside(f).body).items():
+            for d in at_worst(domain) if weight > 0 or not _has_data(domain.pred) else ():
+                cells += ((p, a * weight) for p, a in _found(partial(number_of_points, dict(d.binders), d.pred)))
+        return polynomial(self._of_sizes, gathered(cells))
+
+    @cached_property
+    def named(self) -> CostPolynomial:
+        """The elements of the arrays that the program itself names."""
+        values = (e for _, e in bindings(self.function.body)[0])
+        arrays = [x for e in values for x in _leaves(_given(struct_of_arrays(e.type)))]
+        return polynomial(self._of_sizes, gathered(cell for x in arrays for cell in number_in(Box((), TRUE, x.shape))))
+
+    def of_step(self, name: str) -> CostPolynomial:
+        """The operations of the step that makes the array of this name."""
+        return self._polynomial(self.work.by_step.get(name, {}))
+
+    @property
+    def excess(self) -> str | None:
+        """Which of its terms outgrow the model's count, as text; None if none do. Bytes are compared with the arrays
+        that the program names, too."""
+        context = self.model.context
+        beyond = outgrown(self.operations.cells, self.model.cells, context)
+        if beyond:
+            return f"operations grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+        beyond = outgrown(self.written.cells, (*self.model.cells, *self.named.cells), context)
+        if beyond:
+            return f"bytes grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+        return None
+
+    @cached_property
+    def _of_sizes(self) -> Function:
+        """A program of the same sizes, each of at least 1, that takes no data."""
+        f = self.function
+        params = [p if isinstance(p, Var) else Var(p.name, array(p.sizes, R)) for p in f.params]
+        params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in f.sizes]
+        return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in f.sizes], literal(0)))
+
+    def _polynomial(self, boxes: Mapping[Box, int]) -> CostPolynomial:
+        return polynomial(self._of_sizes, _found(partial(cells_of, boxes)))
+
+
+def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
+    """The cost of `program`, which `f` was lowered to with relations as boolean arrays."""
+    return ArrayCost(f, work(program.definition, [parameter(p) for p in f.params], program.sizes))
+
+
+def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
+    """Whether `a` costs less than `b`, of the same sizes: operations or bytes of `b` outgrow those of `a`, and not the
+    other way round, or only where not all sizes grow together. Where neither outgrows the other, as where sizes are
+    numbers, whether `b` takes several times as many. False if that is unknown."""
+
+    def beyond(p: ArrayCost, q: ArrayCost) -> bool:
+        pairs = ((p.operations, q.operations), (p.written, q.written))
+        return any(outgrown(x.cells, y.cells, x.context) for x, y in pairs)
+
+    def several_times(p: ArrayCost, q: ArrayCost) -> bool:
+        long = {s.name: _LONG for s in p.function.sizes}
+        return any(x(long) > _SEVERAL * y(long) for x, y in ((p.operations, q.operations), (p.written, q.written)))
+
+    def degree(p: ArrayCost) -> int:
+        return max((len(m) for x in (p.operations, p.written) for m in order(x.cells, x.context)), default=0)
+
+    try:
+        if beyond(b, a):
+            return not beyond(a, b) or degree(a) < degree(b)
+        return not beyond(a, b) and several_times(b, a) and not several_times(a, b)
+    except CountingError:
+        return False
+
+
+def _growth(p: CostPolynomial) -> str:
+    return p.growth.split(":")[0]
+
+
+def parameter(p: Var | Relation | IndexArray) -> Value:
+    """The shape of a parameter as the array program takes it."""
+    match p:
+        case Relation():
+            return Shaped(p.sizes, "b")
+        case IndexArray():
+            return Shaped(p.sizes, "i")
+        case Var():
+            return _given(struct_of_arrays(p.type))
+
+
+def _given(kind: Type) -> Value:
+    if isinstance(kind, Pair):
+        return _given(kind.first), _given(kind.second)
+    return Shaped(shape(kind)[0])
+
+
+def _leaves(value: Value) -> Iterator[Shaped]:
+    stack = [value]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Shaped):
+            yield x
+        else:
+            stack += x
+
+
+def _found(count: Callable[[], tuple[Cell, ...]]) -> tuple[Cell, ...]:
+    try:
+        return count()
+    except TooHard:
+        raise CountingError("no closed form was found for what the array program costs") from None
+
+
+def at_worst(domain: Domain) -> list[Domain]:
+    """Domains without conditions on data that together have at least as many points, whatever the data."""
+    parts = conjuncts(domain.pred)
+    for q in parts:
+        if not _has_data(q):
+            continue
+        rest = [p for p in parts if p is not q]
+        if isinstance(q, Or) and not relations(q) and len(q.parts) <= _MOST_CASES:
+            cases = (Domain(domain.binders, conjunction([*rest, part])) for part in q.parts)
+            return [d for case in cases for d in at_worst(case)]
+        i = _determined(q, domain)
+        if i is not None:
+            rest = [p for p in rest if i not in free_atoms(p)]
+        return at_worst(Domain(tuple(b for b in domain.binders if b[0] is not i), conjunction(rest)))
+    return [domain]
+
+
+def _has_data(p: Predicate) -> bool:
+    return bool(relations(p) or lookups(p))
+
+
+def _determined(q: Predicate, domain: Domain) -> Index | None:
+    """An index of which an equality leaves one choice."""
+    if not isinstance(q, Equal):
+        return None
+    own = {i for i, _ in domain.binders} - {i for lookup in q.difference.lookups for a in lookup.at for i in a.indices}
+    return next((x for x in q.difference.atoms if isinstance(x, Index) and x in own), None)
+
+
+def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
+    """The cost of the step of that name, at these sizes if there are any, as text."""
+    try:
+        return f"{_at(cost.of_step(name), sizes)} operations"
+    except CountingError:
+        return ""
+
+
+def cost_notes(cost: ArrayCost, sizes: Mapping[str, int]) -> list[str]:
+    """Remarks on the cost of a whole program, at these sizes if there are any."""
+    where = ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "all sizes of at least 1"
+    try:
+        operations, written, model = (_at(p, sizes) for p in (cost.operations, cost.written, cost.model))
+        excess = cost.excess
+    except CountingError as error:
+        return [f"What all of it takes for all sizes is not known: {error.message}."]
+    notes = [
+        f"At {where} all of it takes {operations} operations and writes {written} bytes; the model counts {model}, "
+        "inputs and outputs included, for the worst data."
+    ]
+    if has_loops(cost.function):
+        told = _at(cost_polynomial(cost.function), {})
+        notes.append(f"Loops that data end are counted with one trip each; with all trips the program costs {told}.")
+    return notes if excess is None else [*notes, f"The bound does not hold in what runs: {excess}."]
+
+
+def _at(p: CostPolynomial, sizes: Mapping[str, int]) -> str:
+    return f"{p(**sizes):,}" if sizes else " ".join(str(p).split())

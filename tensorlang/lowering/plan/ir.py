@@ -1,0 +1,162 @@
+"""A plan: which arrays a program makes, in order, and how each lies in memory.
+
+    plan     ::=  inputs; given*; step*; outputs
+    given    ::=  x := literal values  |  x := 0, 1, .., n - 1  |  x := the size n as a number
+    step     ::=  x := e, stored as storage                      an array, or index array, of its own
+               |  x1, .., xk := the sums of y1, .., yk           numbers, added up in one pass
+    storage  ::=  dense                                          its axes in the order of the gens of e
+               |  at points of R                                 only where the relation R, given by its points, holds
+               |  row blocks                                     blocks of rows, each with the columns it needs
+    outputs  ::=  an expression of variables: pairs of what is returned
+
+An expression e is a gen for each axis around a scalar; it reads inputs, given arrays, and those of steps before.
+`forced` arrays are written to memory by XLA; others it may fuse with what reads them. `notes` tells of arrays of the
+program that the plan doesn't have, or has in another order of axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.predicates import Related, conjunction
+from tensorlang.language.show import predicate_text
+from tensorlang.lowering.plan.triangular import Cut
+
+Variable = Var | IndexArray
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All elements, in the order of the axes."""
+
+    def __str__(self) -> str:
+        return "dense"
+
+
+@dataclass(frozen=True)
+class AtPoints:
+    """The elements at the points of a relation, one after the other; it is zero at all others."""
+
+    relation: Related
+
+    def __str__(self) -> str:
+        return f"only at the points of {self.relation.relation.name}"
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """A list of blocks of rows, each with the columns that it needs; the array is zero where a limit doesn't hold."""
+
+    cut: Cut
+
+    def __str__(self) -> str:
+        return f"in blocks of rows of {self.cut.row}, zero unless {predicate_text(conjunction(self.cut.limits))}"
+
+
+Storage = Dense | AtPoints | RowBlocks
+DENSE = Dense()
+
+
+@dataclass(frozen=True)
+class Quotients:
+    """floor(k/divisor) for k:size."""
+
+    size: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Given:
+    """An array that depends on nothing but sizes: literal values, the numbers below a size, floor(k/c) for each such k,
+    or a size as a number."""
+
+    variable: Variable
+    value: tuple[int | Fraction, ...] | Affine | Quotients | Size
+
+    def __str__(self) -> str:
+        match self.value:
+            case Size():
+                return f"the size {self.value} as a number"
+            case Affine():
+                return f"the numbers below {self.value}"
+            case Quotients(size, divisor):
+                return f"the numbers below {size} divided by {divisor}, rounded down"
+            case _:
+                return f"{len(self.value)} literal values"
+
+
+@dataclass(frozen=True)
+class Assign:
+    """variable := value, stored in some way. `certain` marks an extremum that is only read where it is not empty."""
+
+    variable: Variable
+    value: Expr
+    storage: Storage
+    forced: bool = False
+    certain: bool = False
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variable that it makes."""
+        return (self.variable,)
+
+    @property
+    def order(self) -> str:
+        """The names of the axes, in the order in which they lie in memory."""
+        axes, e = [], self.value
+        while isinstance(e, Gen):
+            axes.append(e.index.name)
+            e = e.body
+        return ", ".join(axes)
+
+
+@dataclass(frozen=True)
+class FusedSums:
+    """Numbers, each the sum of the elements of an array, added up in one pass."""
+
+    pairs: tuple[tuple[Var, Var], ...]
+    values: tuple[Expr, ...]
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that it makes."""
+        return tuple(x for x, _ in self.pairs)
+
+
+Step = Assign | FusedSums
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arrays of a program in order, and its outputs.
+
+    `row_work` has, for each number of rows that arrays are cut into, the extents over which work is repeated for an
+    element; `notes` has, by name, what became of arrays of the program that were inlined or transposed.
+    """
+
+    function: Function
+    given: tuple[Given, ...]
+    steps: tuple[Step, ...]
+    outputs: Expr
+    row_work: Mapping[Affine, tuple[tuple[Affine, ...], ...]] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def variables(self) -> Iterator[Variable]:
+        """The variables that its steps make, in order."""
+        for step in self.steps:
+            yield from step.variables
+
+    def __str__(self) -> str:
+        lines = [f"{g.variable.name} := {g}" for g in self.given]
+        for step in self.steps:
+            if isinstance(step, FusedSums):
+                lines += [f"{x.name} := the sum of {y.name}, in one pass with the others" for x, y in step.pairs]
+            else:
+                axes = f"[{step.order}]" if step.order else ""
+                lines.append(f"{step.variable.name}{axes} {step.storage}{', forced' if step.forced else ''}")
+        return "\n".join([*lines, *(f"{name}: {note}" for name, note in self.notes.items())])

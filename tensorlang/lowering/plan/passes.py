@@ -1,0 +1,134 @@
+"""From a simplified function to its plan: the passes, in order, and checks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import IndexArray
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.lets import bindings
+from tensorlang.language.predicates import Relation
+from tensorlang.lowering.plan.axis_order import transpose_short_rows
+from tensorlang.lowering.plan.chosen_elements import store_chosen_elements
+from tensorlang.lowering.plan.compared import inline_compared
+from tensorlang.lowering.plan.dependence import occurring
+from tensorlang.lowering.plan.fuse_sums import fuse_sums
+from tensorlang.lowering.plan.inline import inline, inline_matrices
+from tensorlang.lowering.plan.ir import (
+    Assign,
+    AtPoints,
+    Dense,
+    FusedSums,
+    Given,
+    Plan,
+    Quotients,
+    RowBlocks,
+    Step,
+    Storage,
+)
+from tensorlang.lowering.plan.masks_of_zeros import without_masks_of_zeros
+from tensorlang.lowering.plan.materialize import materialized
+from tensorlang.lowering.plan.needless_guards import without_guards_of_sums, without_needless_guards
+from tensorlang.lowering.plan.numbers import WithoutIntegers, replace_integers
+from tensorlang.lowering.plan.place_guards import guard_places
+from tensorlang.lowering.plan.quotients import Tables, bound_quotients, read_quotients
+from tensorlang.lowering.plan.reroll import Rerolled, reroll
+from tensorlang.lowering.plan.running_products import inline_running_products
+from tensorlang.lowering.plan.sparse import stored_at_points
+from tensorlang.lowering.plan.triangular import cut_triangles
+from tensorlang.lowering.plan.unread_masks import without_unread_masks
+
+
+def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, strict: bool = False) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`. In
+    `strict` programs what brackets hide may be inf or nan."""
+    numbers, tables, rerolled, inlined = _inlined(f, strict)
+    inlined = store_chosen_elements(inlined if strict else without_masks_of_zeros(inlined))
+    ordered = transpose_short_rows(inlined)
+    fused = fuse_sums(guard_places(ordered))
+    unguarded, certain = without_needless_guards(fused.function)
+    points = stored_at_points(unguarded, sparse)
+    forced, cuts = materialized(unguarded, points, in_step), cut_triangles(unguarded)
+
+    def storage(x: Var | IndexArray) -> Storage:
+        if isinstance(x, Var) and x in points:
+            return AtPoints(points[x])
+        return RowBlocks(cuts.arrays[x]) if isinstance(x, Var) and x in cuts.arrays else Dense()
+
+    given = [
+        *(Given(x, size) for size, x in numbers.below.items()),
+        *(Given(x, size) for size, x in numbers.sizes.items()),
+        *(Given(x, Quotients(size, c)) for (size, c), x in tables.items()),
+        *(Given(x, tuple(values)) for x, values in rerolled.places.items()),
+        *(Given(x, tuple(values)) for x, values in rerolled.numbers.items()),
+    ]
+    statements, outputs = bindings(unguarded.body)
+    steps: list[Step] = []
+    waiting = list(reversed(statements))
+    while waiting:
+        x, e = waiting.pop()
+        group = fused.groups.get(x) if isinstance(x, Var) else None
+        if group is None:
+            steps.append(Assign(x, e, storage(x), x in forced, x in certain))
+        else:
+            values = [e, *(waiting.pop()[1] for _ in group[1:])]
+            steps.append(FusedSums(tuple(group), tuple(values)))
+    work = {rows: tuple(found) for rows, found in cuts.work.items()}
+    made = Plan(f, tuple(given), tuple(steps), outputs, work, _notes(rerolled.function, inlined, ordered))
+    _check(made)
+    return replace(made, function=f)
+
+
+def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> frozenset[Var]:
+    """The variables of `f`, simplified, that its plan has no arrays for, or arrays only at the points of relations."""
+    _, _, rerolled, inlined = _inlined(f)
+    left = {x for x, _ in bindings(inlined.body)[0]}
+    gone = {x for x, _ in bindings(rerolled.function.body)[0] if isinstance(x, Var) and x not in left}
+    return frozenset(gone | stored_at_points(f, sparse).keys())
+
+
+def _inlined(f: Function, strict: bool = False) -> tuple[WithoutIntegers, Tables, Rerolled, Function]:
+    """`f` with arrays for indices as numbers and for quotients, with statements of the same form rolled into one, and
+    without the arrays that are computed where they are read."""
+    numbers = replace_integers(without_guards_of_sums(f))
+    # where quotients are still conditions on indices, one can see that these leave few values
+    divided, tables = read_quotients(inline_compared(numbers.function))
+    rerolled = reroll(divided)
+    inlined = without_unread_masks(inline_matrices(inline_running_products(inline(rerolled.function), strict)))
+    return numbers, tables, rerolled, bound_quotients(inlined, tables)
+
+
+def _notes(before: Function, inlined: Function, ordered: Function) -> dict[str, str]:
+    """What became of arrays that were inlined or transposed."""
+    left = {x for x, _ in bindings(inlined.body)[0]}
+    gone = {x.name: "inlined: computed where it is read" for x, _ in bindings(before.body)[0] if x not in left}
+    lies = dict(zip((x.name for x, _ in bindings(inlined.body)[0]), bindings(inlined.body)[0], strict=True))
+    moved = {}
+    for x, e in bindings(ordered.body)[0]:
+        old = lies.get(x.name)
+        if old is not None and old[0] is not x and isinstance(e, Gen) and isinstance(old[1], Gen):
+            moved[x.name] = f"transposed: its short axis {e.index.name} comes first in memory"
+    return {**gone, **moved}
+
+
+def _check(made: Plan) -> None:
+    """Raise `NormalFormError` unless each array is made once, before it is read."""
+    there: set[Var | IndexArray] = {g.variable for g in made.given}
+    params = {p for p in made.function.params if isinstance(p, Var | IndexArray)}
+    later = set(made.variables()) - params
+
+    def reads(e: Expr, by: str) -> None:
+        missing = [x.name for x in occurring(e) if x in later and x not in there]
+        if missing:
+            raise NormalFormError(f"a plan's {by} reads {missing[0]} before it is made")
+
+    for step in made.steps:
+        for e in (step.value,) if isinstance(step, Assign) else step.values:
+            reads(e, step.variables[0].name)
+        if not there.isdisjoint(step.variables):
+            raise NormalFormError(f"a plan makes {step.variables[0].name} twice")
+        there.update(step.variables)
+    reads(made.outputs, "output")

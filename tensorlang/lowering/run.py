@@ -161,17 +161,17 @@ class Lowered(Code):
         sizes = together(given, by_name)
         form = self._form(relations).made
         recurrent = form.whole if isinstance(form, Runnable) else form
-        if isinstance(recurrent, Recurrent):
-            if sizes:
-                hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
-                raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
-            return Explanation("jax", tuple(recurrent.explained))
-        made = self._source(relations)
-        plan, steps = made.program.plan, made.program.explained
-        notes = [f"{name} is {note}" for name, note in plan.notes.items()]
         missing = [s.name for s in self.function.sizes if s.name not in sizes]
         if sizes and missing:
             raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
+        if isinstance(recurrent, Recurrent):
+            notes = [] if relations else cost_notes(recurrent.cost, sizes)
+            if recurrent.calls_routines:
+                notes.append("What functions of arrays from outside take is not counted.")
+            return Explanation("jax", tuple(recurrent.explained), tuple(notes))
+        made = self._source(relations)
+        plan, steps = made.program.plan, made.program.explained
+        notes = [f"{name} is {note}" for name, note in plan.notes.items()]
         if not relations:
             cost = cost_of(self.function, made.program)
             steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]

@@ -340,8 +340,6 @@ def test_what_can_not_be_done_with_a_recurrence_yet_is_refused_in_words() -> Non
     f = tl.parse(RNN)
     with pytest.raises(tl.NormalFormError, match=r"tl\.normalize"):
         tl.eliminate_pairs(tl.let_lift(f))
-    with pytest.raises(tl.ArgumentError, match="not counted in NumPy"):
-        tl.lower(f).explain(n=2, T=3)
 
 
 def test_a_cost_that_depends_on_what_steps_choose_is_not_counted() -> None:

@@ -8,18 +8,21 @@ element of an index array leaves one choice of an index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 
 from tensorlang.costs.cost import charges, with_arrays_outside
 from tensorlang.costs.counting import Cell, gathered, number_of_points
 from tensorlang.costs.domains import Domain
 from tensorlang.costs.growth import in_terms, order, outgrown
 from tensorlang.costs.loops import has_loops
+from tensorlang.costs.polynomial import affine
 from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial, polynomial
 from tensorlang.errors import CountingError
-from tensorlang.language.affine import Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var, gen
 from tensorlang.language.grammar import number as literal
@@ -35,11 +38,12 @@ from tensorlang.language.predicates import (
     free_atoms,
     lookups,
     relations,
+    substitute,
 )
 from tensorlang.language.types import Pair, R, Type, array, shape, struct_of_arrays
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.arrays.shapes import Shaped, Value
-from tensorlang.lowering.arrays.work import Box, Work, cells_of, number_in, work
+from tensorlang.lowering.arrays.work import BYTES, Box, Work, cells_of, number_in, work
 from tensorlang.sets.encode import TooHard
 
 _MOST_CASES = 16
@@ -49,24 +53,51 @@ _LONG = 1000
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """The work of an array program that runs `times` times, or of one that runs for each `window` of that many times of
+    a recurrence, in which the size stands for the length of the window."""
+
+    work: Work
+    times: tuple[Affine, ...] = ()
+    window: tuple[Size, Affine] | None = None
+
+    def again(self, n: Affine) -> Repeated:
+        """The same, n times."""
+        return Repeated(self.work, (*self.times, n), self.window)
+
+    def cells(self, of: Callable[[Work], Mapping[Box, int]], at_once: bool) -> Iterator[Cell]:
+        """The number that boxes of its work stand for, with one window for all times if `at_once`, and otherwise one
+        for each. Raises `TooHard`."""
+        times, found = self.times, cells_of(of(self.work))
+        if self.window is not None:
+            size, count = self.window
+            length, times = (count, times) if at_once else (constant(1), (*times, count))
+            found = tuple((substitute(p, {size: length}), a.substitute({size: affine(length)})) for p, a in found)
+        for p, a in found:
+            yield p, prod(map(affine, times), start=a)
+
+
+@dataclass(frozen=True)
 class ArrayCost:
-    """The cost of the array program of `function` for all sizes of at least 1.
+    """The cost of the array programs of `function` for all sizes of at least 1.
+
+    Windows of the times of a recurrence are counted as one, or as one for each time, whichever grows more slowly.
 
     Each part raises `CountingError` if no closed form is found.
     """
 
     function: Function
-    work: Work
+    parts: tuple[Repeated, ...]
 
     @cached_property
     def operations(self) -> CostPolynomial:
         """Additions, multiplications, comparisons, what scalar functions cost, and real numbers that are moved."""
-        return self._polynomial(self.work.operations)
+        return self._total(lambda work: work.operations)
 
     @cached_property
     def written(self) -> CostPolynomial:
         """The bytes of all arrays that have names, in double precision."""
-        return self._polynomial(self.work.written)
+        return self._total(lambda work: work.written)
 
     @cached_property
     def model(self) -> CostPolynomial:
@@ -90,7 +121,8 @@ class ArrayCost:
 
     def of_step(self, name: str) -> CostPolynomial:
         """The operations of the step that makes the array of this name."""
-        return self._polynomial(self.work.by_step.get(name, {}))
+        (part,) = self.parts
+        return polynomial(self._of_sizes, _found(partial(cells_of, part.work.by_step.get(name, {}))))
 
     @property
     def excess(self) -> str | None:
@@ -113,13 +145,34 @@ class ArrayCost:
         params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in f.sizes]
         return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in f.sizes], literal(0)))
 
-    def _polynomial(self, boxes: Mapping[Box, int]) -> CostPolynomial:
-        return polynomial(self._of_sizes, _found(partial(cells_of, boxes)))
+    def _total(self, of: Callable[[Work], Mapping[Box, int]]) -> CostPolynomial:
+        def counted(at_once: bool) -> CostPolynomial:
+            cells = _found(lambda: gathered(cell for part in self.parts for cell in part.cells(of, at_once)))
+            return polynomial(self._of_sizes, cells)
+
+        found = counted(True)
+        if all(part.window is None for part in self.parts):
+            return found
+        other = counted(False)
+        return other if outgrown(found.cells, other.cells, found.context) else found
 
 
 def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
     """The cost of `program`, which `f` was lowered to with relations as boolean arrays."""
-    return ArrayCost(f, work(program.definition, [parameter(p) for p in f.params], program.sizes))
+    return ArrayCost(f, (Repeated(work_of(f, program)),))
+
+
+def work_of(f: Function, program: ArrayProgram) -> Work:
+    """The work of `program`, which `f` was lowered to."""
+    return work(program.definition, [parameter(p) for p in f.params], program.sizes)
+
+
+def storing(arrays: Iterable[Var]) -> Work:
+    """The work of keeping arrays."""
+    written = Counter[Box]()
+    for x in (x for v in arrays for x in _leaves(_given(struct_of_arrays(v.type)))):
+        written[Box((), TRUE, x.shape)] += BYTES["f"]
+    return Work(written=written)
 
 
 def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:

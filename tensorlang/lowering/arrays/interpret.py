@@ -52,6 +52,7 @@ from tensorlang.lowering.arrays.ir import (
 )
 from tensorlang.lowering.arrays.meaning import MEANING
 from tensorlang.lowering.arrays.meaning_work import WORK
+from tensorlang.lowering.arrays.work import is_free
 
 Scope = dict[str, Anything]
 
@@ -109,10 +110,6 @@ def interpret(
         return _Run(count).steps(program.body, scope), count
 
 
-def _is_free(value: Node) -> bool:
-    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation == "asarray")
-
-
 @dataclass
 class _Run:
     count: Count
@@ -140,7 +137,7 @@ class _Run:
                 case Assign(names, value, unpacked):
                     found = self.value(value, scope)
                     scope.update(zip(names, found, strict=True) if unpacked else [(names[0], found)])
-                    if isinstance(found, np.ndarray) and found.ndim and not _is_free(value):
+                    if isinstance(found, np.ndarray) and found.ndim and not is_free(value):
                         self.count.written += found.nbytes
                 case Define(name, parameters, body):
                     scope[name] = self.closure(parameters, body, scope)

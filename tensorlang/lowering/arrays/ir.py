@@ -207,6 +207,10 @@ class Apply(Node):
     named: tuple[tuple[str, Node], ...] = ()
 
 
+PUT_IN, ADD_TO_ALL = IN_PLACE = "_put_in", "_add_to_all"
+"""Operations that write into their first argument, a state of a recurrence that nothing reads any more."""
+
+
 @dataclass(frozen=True)
 class Part(Node):
     """A function of the library, given to another as an argument."""

@@ -151,13 +151,16 @@ class ArrayProgram(Shown):
         return found
 
     def _given(self, g: Given) -> None:
-        """Assign an array that depends on sizes alone."""
+        """Assign an array that depends on parameters alone."""
         ctx = self._ctx
         name = ctx.names.fresh_global(g.variable.name)
         match g.value:
             case Size():
                 ctx.held[g.variable, ()] = Held(name, ())
                 self._body.assign(name, cast(ctx.integers.node(atom_affine(g.value))))
+            case IndexArray(sizes=shape):
+                ctx.held[g.variable, ()] = Held(name, shape)
+                self._body.assign(name, cast(Name(ctx.held[g.value, ()].name)))
             case Affine():
                 ctx.held[g.variable, ()] = Held(name, (g.value,))
                 self._body.assign(name, apply("arange", ctx.integers.node(g.value), dtype=DTYPE))

@@ -38,7 +38,19 @@ from tensorlang.lowering.arrays.accesses import EVERY, positions
 from tensorlang.lowering.arrays.brackets import bounded_index, solved
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.integers import ZERO, Range
-from tensorlang.lowering.arrays.ir import Apply, Assign, Block, Define, Name, Node, Statement, names_in
+from tensorlang.lowering.arrays.ir import (
+    ADD_TO_ALL,
+    IN_PLACE,
+    PUT_IN,
+    Apply,
+    Assign,
+    Block,
+    Define,
+    Name,
+    Node,
+    Statement,
+    names_in,
+)
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.loop import whole
 from tensorlang.lowering.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
@@ -48,8 +60,6 @@ from tensorlang.lowering.plan.short_windows import WIDEST
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
-
-_WRITES = _PUT_IN, _ADD_TO_ALL = "_put_in", "_add_to_all"
 
 _MOST = 8
 """The most terms of a sum that is tried."""
@@ -99,11 +109,11 @@ def updated(ctx: Context, scope: Scope, e: Expr, states: Collection[Key]) -> Dee
         rest = [(s, n) for s, n in term.summed.items() if s not in at.along]
         v: Value = yield from call(ctx.value(sums(rest, own), inner))
         v = negated(v) if term.sign < 0 else v
-        return Value(_written(ctx, scope, inner, _ADD_TO_ALL, node, at, v), scope.order, 1)
+        return Value(_written(ctx, scope, inner, ADD_TO_ALL, node, at, v), scope.order, 1)
     for at in places.values():
         inner = _scope(ctx, scope, at, {})
         v = yield from call(ctx.value(e, inner))
-        node = _written(ctx, scope, inner, _PUT_IN, node, at, v)
+        node = _written(ctx, scope, inner, PUT_IN, node, at, v)
     return Value(node, scope.order, 1)
 
 
@@ -318,7 +328,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
 
 def is_write(s: Assign) -> bool:
     """Whether `s` assigns a state with something written into it."""
-    return isinstance(s.value, Apply) and s.value.operation in _WRITES
+    return isinstance(s.value, Apply) and s.value.operation in IN_PLACE
 
 
 def _read(*nodes: Node) -> set[str]:
@@ -327,7 +337,7 @@ def _read(*nodes: Node) -> set[str]:
 
 def _state(node: Node) -> Node:
     """The state into which this writes."""
-    while isinstance(node, Apply) and node.operation in _WRITES:
+    while isinstance(node, Apply) and node.operation in IN_PLACE:
         node = node.arguments[0]
     return node
 
@@ -335,7 +345,7 @@ def _state(node: Node) -> Node:
 def _arguments(node: Node) -> list[tuple[Node, bool]]:
     """The values that are written, and their places; each with whether it is a value."""
     found: list[tuple[Node, bool]] = []
-    while isinstance(node, Apply) and node.operation in _WRITES:
+    while isinstance(node, Apply) and node.operation in IN_PLACE:
         node, value, *at = node.arguments
         found += [(value, True), *((place, False) for place in at)]
     return found
@@ -343,7 +353,7 @@ def _arguments(node: Node) -> list[tuple[Node, bool]]:
 
 def _with_arguments(node: Node, moved: Mapping[Node, Node]) -> Node:
     """The writes of `node`, with `moved` values and places."""
-    if not isinstance(node, Apply) or node.operation not in _WRITES:
+    if not isinstance(node, Apply) or node.operation not in IN_PLACE:
         return node
     of, *own = node.arguments
     return apply(node.operation, _with_arguments(of, moved), *(moved.get(part, part) for part in own))

@@ -23,6 +23,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lowering.arrays.extents import ONE, ZERO, Static, compared, extreme, floored, less, plus, times
 from tensorlang.lowering.arrays.ir import (
+    IN_PLACE,
     All,
     Any,
     Apply,
@@ -145,12 +146,14 @@ _NAMES: Scope = {
     "jnp.nan": Shaped(),
 }
 
-_BYTES = {"f": 8, "i": 8, "b": 1}
+BYTES = {"f": 8, "i": 8, "b": 1}
+"""The bytes of an element of each kind."""
 
 
 def is_free(value: Node) -> bool:
-    """Whether to assign `value` takes no memory: another name for an array, or an array brought to the common dtype."""
-    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation == "asarray")
+    """Whether to assign `value` takes no memory: another name for an array, an array brought to the common dtype, or a
+    state that is written in place."""
+    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation in ("asarray", *IN_PLACE))
 
 
 @dataclass
@@ -197,7 +200,7 @@ class _Run:
                     scope.update(zip(names, found, strict=True) if unpacked else [(names[0], found)])
                     if isinstance(found, Shaped) and found.shape and not is_free(value):
                         box = Box(self.loops, self.pred, found.shape)
-                        self.work.written[box] = self.work.written.get(box, 0) + _BYTES[found.kind]
+                        self.work.written[box] = self.work.written.get(box, 0) + BYTES[found.kind]
                 case Define(name, parameters, body):
                     scope[name] = self.closure(parameters, body, scope)
                 case When(test, then, otherwise):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -11,12 +12,14 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing, work_of
 from tensorlang.lowering.arrays.integers import Integers
 from tensorlang.lowering.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import Order
 from tensorlang.lowering.arrays.signature import signature
 from tensorlang.lowering.arrays.values import apply, integer, tuple_of
+from tensorlang.lowering.arrays.work import Work
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.module import IMPORTS, Source, assembled, source_of
 from tensorlang.lowering.emit.python import lines, modules_in
@@ -31,7 +34,14 @@ from tensorlang.surface.inline import opened
 Given = tuple[int, str]
 """An output of a step: the state in which place, after the step, a "scan", or before it, a "prescan"."""
 
+Repeat = Callable[[Repeated], Repeated]
+"""How often the work of a part is done."""
+
 DTYPE, NONE = Name("dtype"), Name("None")
+
+
+def _once(work: Repeated) -> Repeated:
+    return work
 
 
 def source(
@@ -89,6 +99,8 @@ class Recurrent:
         self.helpers: dict[str, None] = {}
         self.definitions: list[tuple[str, str]] = []
         self.explained: list[Explained] = []
+        self.calls_routines = False
+        self._parts: list[tuple[Function, Source | Recurrent | Work, Repeat]] = []
         signed = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
         self.told = signed.told
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
@@ -102,6 +114,7 @@ class Recurrent:
                 case Turn():
                     self._turn(part)
                 case Called():
+                    self.calls_routines = True
                     self._routine(part)
         options = ("*", *self._options()) if self._options() else ()
         self._define(Define(self.name, (*signed.parameters.values(), *options), self._body))
@@ -132,12 +145,24 @@ class Recurrent:
         self.definitions.append(("\n".join(lines(block, notes=False)), "\n".join(lines(block))))
         self.helpers.update(dict.fromkeys(sorted(modules_in(block))))
 
+    @cached_property
+    def cost(self) -> ArrayCost:
+        """What all of it takes, with each step done as often as there are times, and windows of times at once. Routines
+        are not counted."""
+        found: list[Repeated] = []
+        for f, made, repeat in self._parts:
+            if isinstance(made, Recurrent):
+                found += map(repeat, made.cost.parts)
+            else:
+                found.append(repeat(Repeated(made if isinstance(made, Work) else work_of(f, made.program))))
+        return ArrayCost(self._function, tuple(found))
+
     def _staged(self, stage: Stage) -> Made:
         """The source of a stage, whose definitions are listed."""
         return self._made(stage.function, self._in_step)
 
-    def _made(self, f: Function, in_step: bool = False) -> Source | Recurrent:
-        """The source of a part, whose definitions are listed."""
+    def _made(self, f: Function, in_step: bool = False, repeat: Repeat = _once) -> Source | Recurrent:
+        """The source of a part, whose definitions are listed, and whose work is repeated."""
         name = self._names.fresh_global(f.name)
         called = Function(name, f.params, f.body, f.results, f.further)
         made: Source | Recurrent
@@ -151,6 +176,7 @@ class Recurrent:
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
+        self._parts.append((called, made, repeat))
         return made
 
     def _call(self, made: Made, arguments: Sequence[Node]) -> Node:
@@ -224,6 +250,9 @@ class Recurrent:
                 arrays = self._run(turn, step, read, stored, last, first)
         else:
             arrays = self._run(turn, step, read, stored, last, first)
+        self._parts.append(
+            (turn.step, storing(v for v, _, word in turn.gives if v in stored and word != "fold"), _once)
+        )
         for v, place, word in turn.gives:
             if v not in stored:
                 continue
@@ -241,7 +270,7 @@ class Recurrent:
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
         """Define the function of the carried states and the time that returns the next ones and what is `read`; return
         its name."""
-        made = self._made(turn.step, in_step=True)
+        made = self._made(turn.step, True, lambda work: work.again(turn.size))
         count = len(turn.inits)
         states = [self._names.fresh_local(f"s{k}") for k in range(count)]
         following = [self._names.fresh_local(f"n{k}") for k in range(count)]
@@ -344,7 +373,7 @@ class Recurrent:
         if turn.rest is not None:
             own = {v: values[read.index((p, w))] for v, p, w in turn.gives if (p, w) in read}
             inside: dict[Parameter, str] = {v: own[w] if w in own else spelled[w] for w, v in turn.rest.windows.items()}
-            sums, rows = self._window(turn.rest, body, {**inside, turn.rest.start: start}, length)
+            sums, rows = self._window(turn, turn.rest, body, {**inside, turn.rest.start: start}, length)
         wanted = [key for key in read if any(_makes(p, w, key, read) for v, p, w in turn.gives if v in stored)]
         rows += [Name(values[read.index(key)]) for key in wanted]
         body.give(tuple_of((tuple_of(sums), tuple_of(rows))))
@@ -368,10 +397,10 @@ class Recurrent:
         return {key: _turned(Item(Name(listed), k), turn.turned) for k, key in enumerate(wanted, count)}
 
     def _window(
-        self, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
+        self, turn: Turn, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
     ) -> tuple[list[Node], list[Node]]:
         """Write what is computed in a window of that length; return the sums, and the rows by time."""
-        made = self._made(rest.function)
+        made = self._made(rest.function, False, lambda work: replace(work, window=(WINDOW, turn.size)))
         names = {**self._spelled, **inside}
         sizes = {**self._sizes, WINDOW: length}
         told = {name: Name(sizes[size]) for size, name in made.told.items()}

@@ -72,16 +72,18 @@ class Quotients:
 
 @dataclass(frozen=True)
 class Given:
-    """An array that depends on nothing but sizes: literal values, the numbers below a size, floor(k/c) for each such k,
-    or a size as a number."""
+    """An array that depends on nothing but parameters: literal values, the numbers below a size, floor(k/c) for each
+    such k, a size as a number, or the elements of an index array as numbers."""
 
     variable: Variable
-    value: tuple[int | Fraction, ...] | Affine | Quotients | Size
+    value: tuple[int | Fraction, ...] | Affine | Quotients | Size | IndexArray
 
     def __str__(self) -> str:
         match self.value:
             case Size():
                 return f"the size {self.value} as a number"
+            case IndexArray(name):
+                return f"the elements of {name} as numbers"
             case Affine():
                 return f"the numbers below {self.value}"
             case Quotients(size, divisor):

@@ -1,7 +1,7 @@
 """Indices and sizes as numbers: read from arrays that the generated code makes.
 
-real(2*i - n + 1), for i:n, is 2*c[i] - s + 1, where c is 0, 1, .., n - 1 and s the size n. The rest of lowering knows
-arrays only.
+real(2*i - n + 1), for i:n, is 2*c[i] - s + 1, where c is 0, 1, .., n - 1 and s the size n; real(a[k]) is b[k], where b
+has the elements of a parameter a as numbers. The rest of lowering knows arrays only.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from weakref import WeakSet
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Choice, Expr, Extremum, Gen, Integer, Mul, Sum, Var, number
+from tensorlang.language.grammar import Access, Add, Choice, Expr, Extremum, Gen, Integer, Mul, Sum, Var, access, number
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.language.types import Array, R
+from tensorlang.language.types import Array, R, array
 from tensorlang.lowering.plan.dependence import longer
 
 _NUMBERS: WeakSet[Var] = WeakSet()
@@ -22,10 +22,12 @@ _NUMBERS: WeakSet[Var] = WeakSet()
 
 @dataclass
 class WithoutIntegers:
-    """A function without numbers of indices: variables for the numbers below some sizes, and for sizes themselves."""
+    """A function without numbers of indices: variables for the numbers below some sizes, for the elements of index
+    arrays, and for sizes themselves."""
 
     function: Function
     below: dict[Affine, Var] = field(default_factory=dict)
+    elements: dict[IndexArray, Var] = field(default_factory=dict)
     sizes: dict[Size, Var] = field(default_factory=dict)
 
 
@@ -74,8 +76,13 @@ def _read(atom: Atom, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Ex
                 found.sizes[atom] = Var(f"{atom.name}_number", R)
                 _NUMBERS.add(found.sizes[atom])
             return found.sizes[atom]
-        case Lookup(array, _):
-            size = array.size
+        case Lookup(own, at) if own in found.function.params:
+            if own not in found.elements:
+                found.elements[own] = Var(f"{own.name}_numbers", array(own.sizes, R))
+                _NUMBERS.add(found.elements[own])
+            return access(found.elements[own], *at)
+        case Lookup(chosen, _):
+            size = chosen.size
         case Index():
             size = ranges[atom]
     if size not in found.below:

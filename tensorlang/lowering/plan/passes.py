@@ -61,6 +61,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
     given = [
         *(Given(x, size) for size, x in numbers.below.items()),
         *(Given(x, size) for size, x in numbers.sizes.items()),
+        *(Given(x, own) for own, x in numbers.elements.items()),
         *(Given(x, Quotients(size, c)) for (size, c), x in tables.items()),
         *(Given(x, tuple(values)) for x, values in rerolled.places.items()),
         *(Given(x, tuple(values)) for x, values in rerolled.numbers.items()),

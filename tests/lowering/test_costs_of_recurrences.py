@@ -1,4 +1,4 @@
-"""What array programs of recurrences cost for all sizes: no less than what JAX does, and no more than the model says."""
+"""What array programs of recurrences cost for all sizes: at least what JAX does, and no more than the model says."""
 
 from __future__ import annotations
 

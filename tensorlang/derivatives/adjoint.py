@@ -24,7 +24,7 @@ from tensorlang.derivatives.declared import adjoints, cotangents
 from tensorlang.derivatives.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
 from tensorlang.derivatives.recurrence import backwards
 from tensorlang.derivatives.recurrence_stores import late_arrays
-from tensorlang.derivatives.recurrence_supports import External
+from tensorlang.derivatives.recurrence_supports import ExternalProduct
 from tensorlang.derivatives.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
@@ -56,7 +56,7 @@ from tensorlang.normal.ssa import (
     whole_of,
 )
 from tensorlang.normal.tidy import map_outputs
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import project, simplify_in
 
@@ -79,7 +79,7 @@ class _Rewriting:
         self.wrt = wrt
         taken = {p.name for p in s.params}
         self.cotangent = Var(unused_name(f"{s.name}_bar", taken), struct_of_arrays(kind))
-        self.builder = Builder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
+        self.builder = StatementBuilder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
         for x in s.statements:
             self.builder.emit(x)
         self.active = active(s, wrt)
@@ -177,7 +177,7 @@ class _Rewriting:
         known = len(self.builder.statements)
         chosen = selections(self.program.statements)
         external = [
-            External(y.place, y.word, q.left, q.pred).without(chosen, self._masked)
+            ExternalProduct(y.place, y.word, q.left, q.pred).without(chosen, self._masked)
             for y, q in zip(found, before, strict=True)
         ]
         late = late_arrays(self.program.statements, x.loop)
@@ -337,7 +337,7 @@ class _Rewriting:
 
 def _through(
     s: SSA, wrt: tuple[Var, ...], products: list[InnerProduct]
-) -> tuple[Builder, dict[Input, InnerProduct], dict[Loop, Loop]]:
+) -> tuple[StatementBuilder, dict[Input, InnerProduct], dict[Loop, Loop]]:
     """The rules applied to inner products with the outputs of a step: the statements, an inner product for each
     variable, and the recurrences that store more than before."""
     inside = _Rewriting(s, wrt, R)

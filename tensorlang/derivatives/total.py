@@ -53,7 +53,7 @@ from tensorlang.normal.ssa import (
     states,
 )
 from tensorlang.normal.tidy import map_outputs
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.sets.solve import project
 
 
@@ -89,7 +89,7 @@ def _all_differentials(
         name = unused_name(f"d{param.name}", taken)
         taken.add(name)
         differentials[param] = Var(name, param.type)
-    builder = Builder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
+    builder = StatementBuilder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
     d: dict[Statement, Statement] = {}
     names = dict(s.names)
     loops: dict[Loop, Loop] = {}
@@ -129,7 +129,7 @@ def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]
 
 
 def _of_result(
-    x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: Builder
+    x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: StatementBuilder
 ) -> Statement | None:
     """The differential of a routine's result that follows from its declared adjoint."""
     a = x.application
@@ -150,7 +150,7 @@ def _of_step(
 
 
 def _differential(
-    x: Statement, d: dict[Statement, Statement], differentials: dict[Var, Var], builder: Builder
+    x: Statement, d: dict[Statement, Statement], differentials: dict[Var, Var], builder: StatementBuilder
 ) -> Statement | None:
     """dX, or None for 0."""
     match x:
@@ -186,7 +186,7 @@ def _sum(terms: list[Term], shape: Shape) -> Statement | None:
     return Addition(tuple(terms), shape) if terms else None
 
 
-def transposed(builder: Builder, x: Map, k: int, t: Statement, p: Predicate) -> Statement | None:
+def transposed(builder: StatementBuilder, x: Map, k: int, t: Statement, p: Predicate) -> Statement | None:
     """[p] * Dt_k f(X0, ..; t), the k-th component of f's derivative applied to `t`; None where it is zero.
 
     For scalars the transpose is the derivative itself, so this serves both (6.6) and (6.27). It is to be read

@@ -55,13 +55,13 @@ from tensorlang.language.predicates import (
 from tensorlang.language.predicates import serials as relations
 from tensorlang.language.routines import of_program
 from tensorlang.language.special import BUILT_IN
-from tensorlang.language.types import Array, Idx, Pair, Real, Type
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real, Type
 
 _FORMS: dict[type, str] = {
     Real: "",
     Pair: "tt",
     Array: "at",
-    Idx: "a",
+    BoundedIndex: "a",
     Size: "s",
     Index: "sr?s",
     IndexArray: "sAarb",

@@ -49,7 +49,7 @@ from tensorlang.language.predicates import (
     free_atoms,
 )
 from tensorlang.language.scalar_code import Loops, Shared
-from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
+from tensorlang.language.types import Array, BoundedIndex, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
@@ -243,7 +243,7 @@ class Choice(Node):
 
     def __post_init__(self) -> None:
         _need_real(self.body, f"the body of {self.word}")
-        _set_type(self, Idx(self.size))
+        _set_type(self, BoundedIndex(self.size))
 
     @property
     def word(self) -> str:
@@ -273,7 +273,7 @@ class Compared(Node):
         assert self.op in COMPARISONS, self.op
         _need_real(self.left, f"the left side of {self.op}")
         _need_real(self.right, f"the right side of {self.op}")
-        _set_type(self, Idx(constant(2)))
+        _set_type(self, BoundedIndex(constant(2)))
 
 
 @interned
@@ -478,7 +478,7 @@ class Routine:
 
 def type_of(x: Var | IndexArray) -> Type:
     """The type of a variable or index array that a `let` binds."""
-    return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
+    return array(x.sizes, BoundedIndex(x.size)) if isinstance(x, IndexArray) else x.type
 
 
 def with_sizes(kind: Type, sizes: Mapping[Atom, Affine]) -> Type:

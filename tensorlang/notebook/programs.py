@@ -26,14 +26,14 @@ from tensorlang.language.lets import bindings
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.predicates import Condition, Relation
 from tensorlang.language.show import expr_lines, function_lines
-from tensorlang.language.types import Array, Idx, Pair, Real
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real
 from tensorlang.normal.as_program import opening, right_side, to_function
 from tensorlang.normal.ssa import SSA, Defined
 from tensorlang.notebook.html import code, fold, note, page, preformatted
 from tensorlang.notebook.lattice import picture, set_text
 from tensorlang.shown import html, latex
 from tensorlang.surface.terms import Cond
-from tensorlang.surface.terms import Idx as IndexTerm
+from tensorlang.surface.terms import Idx
 
 MOST_ROWS = 40
 MOST_LATEX = 4_000
@@ -135,8 +135,8 @@ for _kind in (Function, SSA, Node, Defined):
     latex.register(_kind, _latex)
 
 
-@latex.register(Real | Array | Pair | Idx)
-def _type_latex(kind: Real | Array | Pair | Idx) -> str | None:
+@latex.register(Real | Array | Pair | BoundedIndex)
+def _type_latex(kind: Real | Array | Pair | BoundedIndex) -> str | None:
     return Listing(lambda: type_rows(kind, MOST_LATEX), lambda: iter(())).latex()
 
 
@@ -146,7 +146,7 @@ def _relation_latex(relation: Relation) -> str:
 
 
 @latex.register
-def _index_latex(index: IndexTerm) -> str:
+def _index_latex(index: Idx) -> str:
     return f"${affine_latex(index.affine)}$"
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlang.derivatives.derivation import Derivation
-from tensorlang.derivatives.transcript import Names
+from tensorlang.derivatives.transcript import DerivationNames
 from tensorlang.language.function import Function
 from tensorlang.language.show import expr_text
 from tensorlang.normal import normal_ssa
@@ -41,7 +41,7 @@ from tensorlang.pictures.graphs import (
     legend,
     roomy,
 )
-from tensorlang.pictures.layers import Layout, Point, label_place, layered
+from tensorlang.pictures.layers import GraphLayout, Point, label_place, layered
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.simplification import simplify_ssa
 
@@ -92,7 +92,7 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
     left. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
     """
     d = derive(f, wrt)
-    names = Names(d)
+    names = DerivationNames(d)
 
     def called(x: Statement) -> str:
         return expr_text(names.expr(x))
@@ -179,14 +179,14 @@ def _key(nodes: Mapping[Item, Node]) -> dict[str, str]:
 
 
 def _inches(
-    layout: Layout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
+    layout: GraphLayout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
 ) -> tuple[float, float]:
     left, right, depth = _extent(layout, nodes, edges, key)
     return min(max(right - left + 0.3, 2.2), 14), min(_LAYER * (depth + 1) + _KEY * len(key) + 0.4, 20)
 
 
 def _extent(
-    layout: Layout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
+    layout: GraphLayout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
 ) -> tuple[float, float, float]:
     places = layout.places
     left = min((places[x][0] - _width(n) / 2 for x, n in nodes.items()), default=0)
@@ -199,7 +199,7 @@ def _extent(
 
 def _draw(
     ax: Axes,
-    layout: Layout[Item],
+    layout: GraphLayout[Item],
     nodes: Mapping[Item, Node],
     edges: Mapping[Edge, str],
     key: Mapping[str, str],

@@ -22,8 +22,8 @@ from tensorlang.language.scalar_code import Loops, Shared
 from tensorlang.scalars.adjoint import adjoint
 from tensorlang.scalars.code import (
     Code,
+    FreshNames,
     If,
-    Names,
     Stmt,
     While,
     branch_sites,
@@ -129,10 +129,10 @@ def derived(code: Code, mode: str) -> Code:
     return made(code, differentiable(code), types(code), _fresh(code))
 
 
-def _fresh(code: Code) -> Names:
+def _fresh(code: Code) -> FreshNames:
     """Names that don't occur in `code`."""
     numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
-    return Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
+    return FreshNames(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 
 
 def _stores(block: Sequence[Stmt]) -> bool:

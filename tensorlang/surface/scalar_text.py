@@ -22,7 +22,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.recurrence import paired
 from tensorlang.language.types import R
 from tensorlang.recursion import Deep, call
-from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, defined
+from tensorlang.scalars.code import Code, FreshNames, If, Op, Stmt, Value, While, defined
 from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.scalars.ops import COMPARISONS, LOGIC, WHOLE, as_power, types
 from tensorlang.surface.lex import Token
@@ -447,7 +447,7 @@ class _Reading:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.names = Names(count(0))
+        self.names = FreshNames(count(0))
         self.taken: set[str] = set(_RESERVED)
         self.fresh: set[str] = set()
         self.places: dict[str, tuple[int, int]] = {}

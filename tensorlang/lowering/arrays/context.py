@@ -11,7 +11,7 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lowering.arrays import ir
 from tensorlang.lowering.arrays.decisions import Decisions
-from tensorlang.lowering.arrays.integers import Integers, Range
+from tensorlang.lowering.arrays.integers import Range, StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Name, Node, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import Points
@@ -80,7 +80,7 @@ class Context:
     """
 
     names: Names
-    integers: Integers
+    integers: StaticIntegers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
     contract: Callable[[Summation], Deep[Value]] = field(init=False)
     width: Callable[[Node], int] = field(init=False)

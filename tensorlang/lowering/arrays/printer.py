@@ -8,7 +8,7 @@ from tensorlang.language.affine import Affine
 from tensorlang.lowering.arrays.ir import (
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -16,10 +16,9 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -33,6 +32,7 @@ from tensorlang.lowering.arrays.ir import (
     Range,
     Return,
     Slice,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -79,7 +79,7 @@ def node_text(node: Node) -> str:
             return name
         case EinsumSpec():
             return str(node)
-        case Integer(a):
+        case StaticInteger(a):
             return str(a)
         case Volume(factor, extents):
             return f"volume({', '.join([str(factor), *map(str, extents)])})"
@@ -107,7 +107,7 @@ def node_text(node: Node) -> str:
             return f"transpose({t(of)}, {places})"
         case Any(of, places):
             return f"any({t(of)}, {places})"
-        case Apply(operation, arguments, keywords):
+        case ArrayOperation(operation, arguments, keywords):
             given = [*map(t, arguments), *(f"{name}={t(x)}" for name, x in keywords)]
             return f"{operation}({', '.join(given)})"
         case Tuple(items):
@@ -116,7 +116,7 @@ def node_text(node: Node) -> str:
             return f"[{', '.join(map(t, items))}]"
         case Range(low, high):
             return f"range({low}, {high})"
-        case Function(parameters, body):
+        case Lambda(parameters, body):
             return f"(function {', '.join(parameters)}: {t(body)})"
         case Each(function, of):
             return f"[{function.name}(*x) for x in {t(of)}]"

@@ -27,7 +27,7 @@ from tensorlang.lowering.arrays.decisions import Decision
 from tensorlang.lowering.arrays.expressions import Compiler
 from tensorlang.lowering.arrays.fold import used_twice
 from tensorlang.lowering.arrays.forms import Written, form_of, positional
-from tensorlang.lowering.arrays.integers import ZERO, Integers, Range
+from tensorlang.lowering.arrays.integers import ZERO, Range, StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     Assign,
     Blank,
@@ -90,7 +90,7 @@ class ArrayProgram(Shown):
     ) -> None:
         names = Names(frozenset(reserved))
         self.name = names.fresh_global(f.name)
-        self._compiler = Compiler(Context(names, Integers(names)))
+        self._compiler = Compiler(Context(names, StaticIntegers(names)))
         self._ctx = self._compiler.ctx
         self._ctx.strict, self._ctx.in_step = strict, in_step
         self._ctx.width = width

@@ -38,7 +38,7 @@ from tensorlang.lowering.arrays.accesses import EVERY, positions
 from tensorlang.lowering.arrays.brackets import bounded_index, solved
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.integers import ZERO, Range
-from tensorlang.lowering.arrays.ir import Apply, Assign, Block, Define, Name, Node, Statement, names_in
+from tensorlang.lowering.arrays.ir import ArrayOperation, Assign, Block, Define, Name, Node, Statement, names_in
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.loop import whole
 from tensorlang.lowering.arrays.undecided import exclude_one_another, has_elements, undecided_conditions
@@ -318,7 +318,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
 
 def is_write(s: Assign) -> bool:
     """Whether `s` assigns a state with something written into it."""
-    return isinstance(s.value, Apply) and s.value.operation in _WRITES
+    return isinstance(s.value, ArrayOperation) and s.value.operation in _WRITES
 
 
 def _read(*nodes: Node) -> set[str]:
@@ -327,7 +327,7 @@ def _read(*nodes: Node) -> set[str]:
 
 def _state(node: Node) -> Node:
     """The state into which this writes."""
-    while isinstance(node, Apply) and node.operation in _WRITES:
+    while isinstance(node, ArrayOperation) and node.operation in _WRITES:
         node = node.arguments[0]
     return node
 
@@ -335,7 +335,7 @@ def _state(node: Node) -> Node:
 def _arguments(node: Node) -> list[tuple[Node, bool]]:
     """The values that are written, and their places; each with whether it is a value."""
     found: list[tuple[Node, bool]] = []
-    while isinstance(node, Apply) and node.operation in _WRITES:
+    while isinstance(node, ArrayOperation) and node.operation in _WRITES:
         node, value, *at = node.arguments
         found += [(value, True), *((place, False) for place in at)]
     return found
@@ -343,7 +343,7 @@ def _arguments(node: Node) -> list[tuple[Node, bool]]:
 
 def _with_arguments(node: Node, moved: Mapping[Node, Node]) -> Node:
     """The writes of `node`, with `moved` values and places."""
-    if not isinstance(node, Apply) or node.operation not in _WRITES:
+    if not isinstance(node, ArrayOperation) or node.operation not in _WRITES:
         return node
     of, *own = node.arguments
     return apply(node.operation, _with_arguments(of, moved), *(moved.get(part, part) for part in own))

@@ -25,7 +25,7 @@ from tensorlang.lowering.arrays.extents import ONE, ZERO, Static, compared, extr
 from tensorlang.lowering.arrays.ir import (
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -33,10 +33,9 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -49,6 +48,7 @@ from tensorlang.lowering.arrays.ir import (
     Range,
     Return,
     Slice,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -59,7 +59,7 @@ from tensorlang.lowering.arrays.ir import (
 from tensorlang.lowering.arrays.operation_work import ADDED, WORK
 from tensorlang.lowering.arrays.shapes import (
     SHAPES,
-    Loop,
+    LoopRange,
     Shape,
     Shaped,
     Value,
@@ -77,7 +77,7 @@ _FAR = 1000
 class Box:
     """The elements of an array of that shape at each of the integers of the loops around it, where `pred` holds."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopRange, ...]
     pred: Predicate
     shape: Shape
 
@@ -150,14 +150,14 @@ _BYTES = {"f": 8, "i": 8, "b": 1}
 
 def is_free(value: Node) -> bool:
     """Whether to assign `value` takes no memory: another name for an array, or an array brought to the common dtype."""
-    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation == "asarray")
+    return isinstance(value, Name) or (isinstance(value, ArrayOperation) and value.operation == "asarray")
 
 
 @dataclass
 class _Run:
     work: Work
     sizes: Mapping[str, Affine]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopRange, ...] = ()
     pred: Predicate = TRUE
     step: Boxes = field(default_factory=dict)
 
@@ -214,7 +214,7 @@ class _Run:
         return None
 
     @contextmanager
-    def within(self, loops: Sequence[Loop], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
+    def within(self, loops: Sequence[LoopRange], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
         """Count what is done for each of the integers of some loops; yields their indices."""
         before = self.loops, self.pred
         indices = [atom_affine(_place(len(self.loops) + k)) for k in range(len(loops))]
@@ -240,7 +240,7 @@ class _Run:
                 return scope[name]
             case Part():
                 return None
-            case Integer(a):
+            case StaticInteger(a):
                 return _integer(a, scope, {})
             case Volume(factor, extents):
                 total: Static | None = constant(factor)
@@ -274,16 +274,16 @@ class _Run:
             case Tuple(items) | List(items):
                 return tuple(self.value(v, scope) for v in items)
             case Range(start, stop):
-                return Loop(_integer(start, scope, {}), _integer(stop, scope, {}))
+                return LoopRange(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text
             case EinsumSpec():
                 return node
-            case Function(parameters, body):
+            case Lambda(parameters, body):
                 return self.closure(parameters, body, scope)
             case Each(function, of):
                 return tuple(scope[function.name](*x) for x in self.value(of, scope))
-            case Apply(operation, arguments, keywords):
+            case ArrayOperation(operation, arguments, keywords):
                 given = [self.value(v, scope) for v in arguments]
                 named = {name: self.value(v, scope) for name, v in keywords}
                 return self.applied(operation, given, named)
@@ -385,11 +385,11 @@ OF_INTEGERS: Mapping[str, Callable[..., Static]] = {
     "minimum": lambda *several: extreme(False, several),
 }
 
-_LOOPS: Mapping[str, Callable[..., Sequence[Loop]]] = {
+_LOOPS: Mapping[str, Callable[..., Sequence[LoopRange]]] = {
     **dict.fromkeys(("_sum_over", "_stack_over"), lambda loops, *_: loops),
     **dict.fromkeys(("_greatest_over", "_first_greatest_over", "_first_greatest_where_over"), lambda loop, *_: (loop,)),
     **dict.fromkeys(
-        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (Loop(start, stop),)
+        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (LoopRange(start, stop),)
     ),
 }
 """The loops of operations that call a function for all integers of these."""

@@ -14,7 +14,7 @@ from tensorlang.language.grammar import Expr, Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lowering import costs
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Infix, List, Name, Negative, Node, Text
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.signature import result_of, signature
@@ -47,7 +47,7 @@ class MeshSource:
         self.exact = exact
         f = plan.program.function
         self.blocks = Blocks(plan, uneven)
-        self.integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "mesh"})))
+        self.integers = StaticIntegers(Names(frozenset({*HELPERS, *IMPORTS, "mesh"})))
         self.names = self.integers.names
         self.name = self.names.fresh_global(f.name)
         self.held: dict[tuple[Key, Needs], str] = {}

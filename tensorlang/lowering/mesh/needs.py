@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
 from tensorlang.lowering.arrays.integers import ZERO
 from tensorlang.lowering.mesh.asked import Along
-from tensorlang.lowering.mesh.statements import Binder, Ranges, Read
+from tensorlang.lowering.mesh.statements import IndexBinder, Ranges, Read
 from tensorlang.lowering.plan.dependence import Key
 
 
@@ -41,7 +41,7 @@ def stored(along: tuple[Along, ...], shape: tuple[Affine, ...]) -> Needs:
     return tuple(Region(axes, size) if axes else None for axes, size in zip(along, shape, strict=True))
 
 
-def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
+def needed(read: Read, mapped: Mapping[IndexBinder, Along]) -> Needs:
     """What a read needs on a device that has a block of each index that is `mapped`."""
     found = tuple(_needed(a, read.scope, mapped) for a in read.at)
     if isinstance(read.array[0], IndexArray):
@@ -51,7 +51,7 @@ def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
     return found
 
 
-def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Region | None:
+def _needed(a: Affine, scope: Ranges, mapped: Mapping[IndexBinder, Along]) -> Region | None:
     moved = [i for i in a.indices if scope.get(i) in mapped]
     if a.lookups or len(moved) != 1:
         return None

@@ -91,7 +91,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Assign:
+class StoredArray:
     """variable := value, stored in some way. `certain` marks an extremum that is only read where it is not empty."""
 
     variable: Variable
@@ -128,7 +128,7 @@ class FusedSums:
         return tuple(x for x, _ in self.pairs)
 
 
-Step = Assign | FusedSums
+Step = StoredArray | FusedSums
 
 
 @dataclass(frozen=True)

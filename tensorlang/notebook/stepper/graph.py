@@ -10,7 +10,7 @@ from itertools import pairwise
 from tensorlang.normal.ssa import Statement
 from tensorlang.notebook.stepper.view import View
 from tensorlang.pictures.graphs import Edge, Graph, Item, Node, description, graph_of, legend, roomy
-from tensorlang.pictures.layers import Layout, label_place, layered
+from tensorlang.pictures.layers import GraphLayout, label_place, layered
 from tensorlang.pictures.palette import BLUE, GREEN, ORANGE, PURPLE
 from tensorlang.pictures.vector import painted
 
@@ -43,7 +43,7 @@ def _width(n: Node) -> float:
     return max(_LETTER * len(n.name), _SMALL * len(n.detail), 34) + 14
 
 
-def _svg(view: View, graph: Graph, layout: Layout[Item], words: str) -> str:
+def _svg(view: View, graph: Graph, layout: GraphLayout[Item], words: str) -> str:
     at = {x: (across * _INCH, -level * _LAYER) for x, (across, level) in layout.places.items()}
     ends = [side for x, n in graph.nodes.items() for side in _ends(at[x][0], n)]
     bends = [x * _INCH for arrow in layout.arrows.values() for x, _ in arrow]
@@ -77,7 +77,7 @@ def _ends(x: float, n: Node) -> tuple[float, float]:
     return x - _width(n) / 2, x + _width(n) / 2
 
 
-def _arrow(graph: Graph, layout: Layout[Item], edge: Edge, text: str) -> tuple[str, str, list[float]]:
+def _arrow(graph: Graph, layout: GraphLayout[Item], edge: Edge, text: str) -> tuple[str, str, list[float]]:
     """An arrow, its label, and how far the label extends to the sides."""
     points = [(x * _INCH, -y * _LAYER) for x, y in layout.arrows[edge]]
     points[0] = (points[0][0], points[0][1] + _HALF)

@@ -26,8 +26,7 @@ from tensorlang.lowering.arrays.values import (
 )
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
 from tensorlang.lowering.emit.gpu.reads import GpuScope, Reads
-from tensorlang.lowering.emit.nodes import Attribute, Conditional, For
-from tensorlang.lowering.emit.nodes import Call as Called
+from tensorlang.lowering.emit.nodes import Attribute, Conditional, For, PythonCall
 from tensorlang.lowering.emit.python import text
 from tensorlang.lowering.kernels.ir import Kernel, Role
 from tensorlang.lowering.kernels.masks import CHOICES, said
@@ -170,7 +169,7 @@ class GpuValues(Reads):
         summed = [k for k, i in enumerate(v.axes) if self._origin(i) in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
-            along = Called(Attribute(v.node, method), (integer(k),))
+            along = PythonCall(Attribute(v.node, method), (integer(k),))
             v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
@@ -243,7 +242,7 @@ class GpuValues(Reads):
             return []
         first, *others = found
         rest = tuple(j for j in first.axes if j is not i)
-        counted = Value(Called(Attribute(first.node, "max"), (integer(first.axes.index(i)),)), rest)
+        counted = Value(PythonCall(Attribute(first.node, "max"), (integer(first.axes.index(i)),)), rest)
         if others:
             counted = Value(apply("_product", *(v.node for v in found), Name("dtype"), Name("interpret")), sides)
         return [Part(infix(counted, ">", literal(Fraction(0)), self._order), True)]

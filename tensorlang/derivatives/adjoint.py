@@ -35,6 +35,7 @@ from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -47,7 +48,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     live,
     output_list,
     own_ranges,
@@ -193,7 +193,7 @@ class _Rewriting:
         """[p] * x; `x` itself if it is known to be that."""
         if p is TRUE or self.zero_outside.get(x) is p:
             return x
-        return self.builder.emit(Addition((Term(1, p, x),), x.shape))
+        return self.builder.emit(Addition((Addend(1, p, x),), x.shape))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
         """The adjoint, in which recurrences store the values of their steps that it reads."""
@@ -256,7 +256,7 @@ class _Rewriting:
         if len(products) == 1 and products[0].sign > 0:
             return products[0]
         known = len(self.builder.statements)
-        dy = self.builder.emit(Addition(tuple(Term(q.sign, q.pred, q.left) for q in products), x.shape))
+        dy = self.builder.emit(Addition(tuple(Addend(q.sign, q.pred, q.left) for q in products), x.shape))
         union = self._simplified(disjunction(q.pred for q in products), x)
         collected = InnerProduct(dy, x, Side.DIFFERENTIAL, union)
         self.zero_outside[dy] = union
@@ -326,7 +326,7 @@ class _Rewriting:
             product = self._collected(leaf)
             masked, known = product.left, len(self.builder.statements)
             if product.pred is not TRUE and self.zero_outside.get(product.left) is not product.pred:
-                masked = self.builder.emit(Addition((Term(1, product.pred, product.left),), leaf.shape))
+                masked = self.builder.emit(Addition((Addend(1, product.pred, product.left),), leaf.shape))
             self.names.setdefault(masked, f"{x.name}_bar")
             self._step("6.17", (product,), (InnerProduct(masked, leaf, Side.DIFFERENTIAL),), self._since(known), leaf)
             parts.append(masked)

@@ -39,13 +39,13 @@ from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Input,
     Loop,
     Outputs,
     Statement,
-    Term,
     live,
     looked_up,
     output_list,
@@ -369,7 +369,7 @@ def _shape(v: Var) -> Shape:
 
 
 def _masked(x: Statement, p: Predicate) -> Statement:
-    return x if p is TRUE else Addition((Term(1, p, x),), x.shape)
+    return x if p is TRUE else Addition((Addend(1, p, x),), x.shape)
 
 
 def _variables(e: Expr) -> set[Named]:

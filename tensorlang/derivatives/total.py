@@ -32,6 +32,7 @@ from tensorlang.normal.pattern import Shape
 from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Application,
     Comparison,
@@ -45,7 +46,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     inner_ranges,
     operands,
     own_indices,
@@ -159,7 +159,7 @@ def _differential(
         case Constant() | Selection() | Comparison():  # 6.3
             return None
         case Addition(terms, shape):  # 6.4
-            active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
+            active = tuple(Addend(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
             return Addition(active, shape) if active else None
         case Map(p, _, arguments, shape):  # 6.6
             parts = []
@@ -167,7 +167,7 @@ def _differential(
                 part = transposed(builder, x, k, d[y], p) if y in d else None
                 if part is not None:
                     parts.append(part)
-            return _sum([Term(1, p, part) for part in parts], shape)
+            return _sum([Addend(1, p, part) for part in parts], shape)
         case Contraction(p, factors, summed, shape):  # 6.5
             parts = [
                 Contraction(p, (*factors[:k], d[y], *factors[k + 1 :]), summed, shape)
@@ -177,10 +177,10 @@ def _differential(
             where = project(inner_ranges(x), p, own_ranges(x)) if len(parts) > 1 else p
             for part in parts:
                 builder.include(part)
-            return _sum([Term(1, where, part) for part in parts], shape)
+            return _sum([Addend(1, where, part) for part in parts], shape)
 
 
-def _sum(terms: list[Term], shape: Shape) -> Statement | None:
+def _sum(terms: list[Addend], shape: Shape) -> Statement | None:
     if len(terms) == 1:
         return terms[0].operand
     return Addition(tuple(terms), shape) if terms else None

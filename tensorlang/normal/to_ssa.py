@@ -59,6 +59,7 @@ from tensorlang.normal.as_program import to_function
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -69,7 +70,6 @@ from tensorlang.normal.ssa import (
     Outputs,
     Selection,
     Statement,
-    Term,
     comparison,
     integers,
     operands,
@@ -254,7 +254,7 @@ class StatementBuilder:
                     both = conjunction([p, q])
                     operand = yield from call(self._translate(part, scope.under(both), both, done))
                     where = _read_of(operand, both) if isinstance(side, Add) else both
-                    terms.append(Term(s, where, operand))
+                    terms.append(Addend(s, where, operand))
                 return self.emit(Addition(tuple(terms), sizes))
             case Mul(left, right):  # 5.32
                 factors = []

@@ -12,7 +12,7 @@ from functools import singledispatch
 from itertools import chain, islice, pairwise
 
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Node
+from tensorlang.language.grammar import ExpressionNode
 from tensorlang.language.latex import (
     affine_latex,
     aligned,
@@ -32,8 +32,7 @@ from tensorlang.normal.ssa import SSA, Defined
 from tensorlang.notebook.html import code, fold, note, page, preformatted
 from tensorlang.notebook.lattice import picture, set_text
 from tensorlang.shown import html, latex
-from tensorlang.surface.terms import Cond
-from tensorlang.surface.terms import Idx
+from tensorlang.surface.terms import Cond, Idx
 
 MOST_ROWS = 40
 MOST_LATEX = 4_000
@@ -110,7 +109,7 @@ def _of_ssa(s: SSA) -> Listing:
 
 
 @listing.register
-def _of_expr(e: Node) -> Listing:
+def _of_expr(e: ExpressionNode) -> Listing:
     return Listing(
         lambda: expr_rows(e, MOST_LATEX),  # type: ignore[arg-type]
         lambda: expr_lines(e, UNICODE, _MOST_TEXT),  # type: ignore[arg-type]
@@ -130,7 +129,7 @@ def _latex(value: object) -> str | None:
     return listing(value).latex()
 
 
-for _kind in (Function, SSA, Node, Defined):
+for _kind in (Function, SSA, ExpressionNode, Defined):
     html.register(_kind, _html)
     latex.register(_kind, _latex)
 

@@ -27,7 +27,7 @@ from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.scalars.ops import COMPARISONS, LOGIC, WHOLE, as_power, types
 from tensorlang.surface.lex import Token
 from tensorlang.surface.loop_terms import as_terms
-from tensorlang.surface.loops import Read
+from tensorlang.surface.loops import ReadFunction
 from tensorlang.surface.reader import Reader
 from tensorlang.surface.scope import Binder, Definition, current
 from tensorlang.surface.share import share
@@ -57,7 +57,7 @@ class ScalarText:
         token = current.set(definition)
         try:
             binders = [frozenset({Binder(p.name, "a parameter", definition)}) for p in params]
-            found = as_terms(Read(code, tuple(map(Term, params, binders))), self.mode)
+            found = as_terms(ReadFunction(code, tuple(map(Term, params, binders))), self.mode)
         finally:
             current.reset(token)
         results = found if isinstance(found, tuple) else (found,)

@@ -37,11 +37,11 @@ from tensorlang.lowering.emit.runnable import Runnable, runnable
 from tensorlang.lowering.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
-from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+from tensorlang.transforms.linear import FlatProgram, Linear, Linearized, Sizes, linearized, once, transposable
 from tensorlang.transforms.recurrences import Rates, rates
 from tensorlang.transforms.recurrences import cotangents as adjoint_of
 
-Operation = Program | Linear | Rates
+Operation = FlatProgram | Linear | Rates
 
 _MOST_PAIRS = 2**16
 """The most pairs that are compared for the whole batch at once, rather than sorting for one element at a time."""
@@ -168,7 +168,7 @@ def _jvp(
     # an array without elements has no derivative, and sizes can't be determined from it
     op = op.program if isinstance(op, Rates) else op
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
-    if isinstance(op, Program) and has_recurrences(op.function):
+    if isinstance(op, FlatProgram) and has_recurrences(op.function):
         results = bind(op, args, sizes, how)
         if not by:
             return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
@@ -205,8 +205,8 @@ def _linearized(
 
 
 @once
-def _program(op: Operation) -> Program:
-    return op if isinstance(op, Program) else Program(op.function)
+def _program(op: Operation) -> FlatProgram:
+    return op if isinstance(op, FlatProgram) else FlatProgram(op.function)
 
 
 def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: CodeOptions) -> list[Any]:
@@ -221,7 +221,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
             bars = dict(zip(by, found, strict=True))
             return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
         op = op.program
-    if isinstance(op, Program) and has_recurrences(op.function):
+    if isinstance(op, FlatProgram) and has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
         whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
         bars = dict(zip(by, bind(adjoint_of(op, by), [*filled, *whole], sizes, how), strict=True))

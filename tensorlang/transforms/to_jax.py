@@ -26,7 +26,7 @@ from tensorlang.lowering.plan.kept import require_store
 from tensorlang.lowering.run import Lowered, are_arrays, check_extrema
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
-from tensorlang.transforms.linear import Program, once
+from tensorlang.transforms.linear import FlatProgram, once
 from tensorlang.transforms.primitive import CodeOptions, bind
 
 
@@ -62,9 +62,9 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
 
 @once
-def program_of(f: Function) -> Program:
+def program_of(f: Function) -> FlatProgram:
     """The flat program that JAX runs, maps and differentiates for `f`."""
-    return Program(flat(with_rule(f)))
+    return FlatProgram(flat(with_rule(f)))
 
 
 @once

@@ -41,11 +41,11 @@ from tensorlang.lowering.arrays.ir import (
     Assign,
     Block,
     Define,
+    IntegerRange,
     Lambda,
     Name,
     Node,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
@@ -218,8 +218,8 @@ def _node(node: Node, new: Mapping[str, str]) -> Node:
             return Volume(factor, tuple(_affine(a, new) for a in extents))
         case Slice(start, stop, step):
             return Slice(start and _affine(start, new), stop and _affine(stop, new), step)
-        case Range(start, stop):
-            return Range(_affine(start, new), _affine(stop, new))
+        case IntegerRange(start, stop):
+            return IntegerRange(_affine(start, new), _affine(stop, new))
         case Lambda(parameters, body):
             return Lambda(tuple(new.get(x, x) for x in parameters), _node(body, new))
         case _:

@@ -27,6 +27,7 @@ from tensorlang.lowering.arrays.ir import (
     EinsumSpec,
     Elementwise,
     Infix,
+    IntegerRange,
     Item,
     Lambda,
     Length,
@@ -38,7 +39,6 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
@@ -198,7 +198,7 @@ class _Run:
                 return self.value(of, scope).any(places)
             case Tuple(items) | List(items):
                 return tuple(self.value(v, scope) for v in items)
-            case Range(start, stop):
+            case IntegerRange(start, stop):
                 return range(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text

@@ -229,7 +229,7 @@ class List(Node):
 
 
 @dataclass(frozen=True)
-class Range(Node):
+class IntegerRange(Node):
     """start, .., stop - 1."""
 
     start: Affine
@@ -425,7 +425,7 @@ def names_in(node: Node) -> Sequence[str]:
             return _atoms(*extents)
         case Slice(start, stop, _):
             return _atoms(*(a for a in (start, stop) if a is not None))
-        case Range(low, high):
+        case IntegerRange(low, high):
             return _atoms(low, high)
         case _:
             return ()

@@ -17,6 +17,7 @@ from tensorlang.lowering.arrays.ir import (
     EinsumSpec,
     Elementwise,
     Infix,
+    IntegerRange,
     Item,
     Lambda,
     Length,
@@ -29,7 +30,6 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     StaticInteger,
@@ -114,7 +114,7 @@ def node_text(node: Node) -> str:
             return f"({', '.join(map(t, items))})"
         case List(items):
             return f"[{', '.join(map(t, items))}]"
-        case Range(low, high):
+        case IntegerRange(low, high):
             return f"range({low}, {high})"
         case Lambda(parameters, body):
             return f"(function {', '.join(parameters)}: {t(body)})"

@@ -44,7 +44,7 @@ from tensorlang.lowering.arrays.ir import (
     Statement,
 )
 from tensorlang.lowering.arrays.names import Names
-from tensorlang.lowering.arrays.points import Points
+from tensorlang.lowering.arrays.points import RelationPoints
 from tensorlang.lowering.arrays.printer import program_lines
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.signature import Signature, result_of, signature
@@ -146,7 +146,7 @@ class ArrayProgram(Shown):
             assert isinstance(p, Relation)
             count = Size(f"{p.name} points")
             ctx.integers.spelled[count] = ctx.names.fresh_global(f"{p.name}_count")
-            points = ctx.sparse[p] = Points.of(ctx.names, p, found.parameters[p], atom_affine(count))
+            points = ctx.sparse[p] = RelationPoints.of(ctx.names, p, found.parameters[p], atom_affine(count))
             ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
         return found
 
@@ -303,7 +303,7 @@ class ArrayProgram(Shown):
         return self._statement("result", e).name
 
 
-def _unpacked(ctx: Context, points: Points) -> list[Statement]:
+def _unpacked(ctx: Context, points: RelationPoints) -> list[Statement]:
     """The names of the points' columns and orders, and how many points there are."""
     names = (*(column.name for column in points.columns), *points.orders.values())
     count = ctx.integers.spelled[points.count.atoms[0]]

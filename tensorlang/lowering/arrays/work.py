@@ -34,6 +34,7 @@ from tensorlang.lowering.arrays.ir import (
     EinsumSpec,
     Elementwise,
     Infix,
+    IntegerRange,
     Item,
     Lambda,
     Length,
@@ -45,7 +46,6 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     StaticInteger,
@@ -273,7 +273,7 @@ class _Run:
                 return Shaped(tuple(n for k, n in enumerate(x.shape) if k not in places), "b")
             case Tuple(items) | List(items):
                 return tuple(self.value(v, scope) for v in items)
-            case Range(start, stop):
+            case IntegerRange(start, stop):
                 return LoopRange(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text

@@ -23,6 +23,7 @@ from tensorlang.lowering.arrays.ir import (
     EinsumSpec,
     Elementwise,
     Infix,
+    IntegerRange,
     Item,
     Lambda,
     Length,
@@ -35,7 +36,6 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
@@ -131,7 +131,7 @@ def _written(node: Node) -> tuple[str, int]:
             return f"({', '.join(map(text, items))}{',' * (len(items) == 1)})", ATOM
         case List(items):
             return f"[{', '.join(map(text, items))}]", ATOM
-        case Range(low, high):
+        case IntegerRange(low, high):
             ends = [high] if low.is_constant and not low.constant else [low, high]
             return f"range({', '.join(map(affine, ends))})", ATOM
         case EinsumSpec():

@@ -199,7 +199,7 @@ def _named(v: Var, path: tuple[int, ...]) -> str:
 
 def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Results]:
     """The results as variables, where `of` says what an array is called."""
-    if isinstance(results, statements.Result):
+    if isinstance(results, statements.ProgramResult):
         return of(results.key)
     first = yield from call(_variables(results[0], of))
     return first, (yield from call(_variables(results[1], of)))

@@ -24,6 +24,7 @@ from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
 from tensorlang.normal.ssa import (
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -32,12 +33,11 @@ from tensorlang.normal.ssa import (
     Input,
     Integers,
     Loop,
+    LoopStep,
     Map,
     Selection,
     Statement,
     States,
-    Step,
-    Term,
     comparison,
     factor_indices,
     integers,
@@ -79,7 +79,7 @@ class Sweep:
     loop: Loop
     turned: bool
     start: IndexArray
-    step: Step
+    step: LoopStep
     frees: tuple[Statement, ...]
     local: tuple[Input, ...]
     slices: tuple[Var, ...]
@@ -204,7 +204,7 @@ class _Windows:
 
     # the step
 
-    def _step(self) -> tuple[Step, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
+    def _step(self) -> tuple[LoopStep, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
         """The step that reads slices, its other frees, and whether it reads them against the time."""
         step = self.loop.step
         program = step_ssa(step)
@@ -375,7 +375,7 @@ class _Windows:
             case Addition():
                 assert place is not None
                 terms = [
-                    Term(t.sign, self._renamed(t.pred, x, place), self._operand(t.operand, place, shape))
+                    Addend(t.sign, self._renamed(t.pred, x, place), self._operand(t.operand, place, shape))
                     for t in x.terms
                 ]
                 return Addition(tuple(terms), shape)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tensorlang.normal.ssa import Statement
 from tensorlang.notebook.stepper.view import View
-from tensorlang.pictures.graphs import Edge, Graph, Item, Node, description, graph_of, legend, roomy
+from tensorlang.pictures.graphs import Edge, Graph, GraphNode, Item, description, graph_of, legend, roomy
 from tensorlang.pictures.layers import GraphLayout, label_place, layered
 from tensorlang.pictures.palette import BLUE, GREEN, ORANGE, PURPLE
 from tensorlang.pictures.vector import painted
@@ -39,7 +39,7 @@ def graph_html(view: View) -> str:
     return f'<figure class="graph">{_svg(view, graph, layout, words)}{note}</figure>'
 
 
-def _width(n: Node) -> float:
+def _width(n: GraphNode) -> float:
     return max(_LETTER * len(n.name), _SMALL * len(n.detail), 34) + 14
 
 
@@ -73,7 +73,7 @@ def _element(box: tuple[float, float, float, float], content: str) -> str:
     )
 
 
-def _ends(x: float, n: Node) -> tuple[float, float]:
+def _ends(x: float, n: GraphNode) -> tuple[float, float]:
     return x - _width(n) / 2, x + _width(n) / 2
 
 
@@ -100,7 +100,7 @@ def _arrow(graph: Graph, layout: GraphLayout[Item], edge: Edge, text: str) -> tu
     return path, label, [reach]
 
 
-def _node(view: View, n: Node, x: float, y: float) -> str:
+def _node(view: View, n: GraphNode, x: float, y: float) -> str:
     names = dict.fromkeys(name for part in n.of for name in view.related(part))
     done = max((view.completed(part) for part in n.of), default=0)
     reversed_ = f' data-reversed="{done}"' if done else ""

@@ -24,7 +24,7 @@ from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integ
 from tensorlang.lowering.emit.gpu.launch import RESERVED
 from tensorlang.lowering.emit.gpu.naming import GpuNaming, inputs
 from tensorlang.lowering.emit.gpu.reads import GpuScope, if_ragged, spread
-from tensorlang.lowering.emit.gpu.values import GpuValues, Part
+from tensorlang.lowering.emit.gpu.values import GpuValues, ProductPart
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.nodes import Conditional, Do
 from tensorlang.lowering.kernels.ir import Output, Recurrence, Role
@@ -264,7 +264,7 @@ class _StepValues(GpuValues):
                     found.append(p)
         return found
 
-    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+    def _multiplied(self, parts: Sequence[ProductPart], scope: GpuScope, otherwise: Node | None = None) -> Value:
         """The product as for all kernels; its axes are noted."""
         v = super()._multiplied(parts, scope, otherwise)
         self.found.append(frozenset(v.axes))

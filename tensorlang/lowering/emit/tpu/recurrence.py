@@ -45,7 +45,7 @@ from tensorlang.lowering.emit.tpu.body import spread
 from tensorlang.lowering.emit.tpu.grid import RESERVED, TpuNaming
 from tensorlang.lowering.emit.tpu.launch import check_lengths, given, without_absent
 from tensorlang.lowering.emit.tpu.values import TpuFactor, TpuScope, TpuValues, part_of
-from tensorlang.lowering.kernels.ir import Recurrence, Slice, State
+from tensorlang.lowering.kernels.ir import Recurrence, State, TimeSlice
 from tensorlang.lowering.kernels.operands import (
     Array,
     Dimension,
@@ -217,7 +217,7 @@ class TpuRecurrence:
             for d, more in _along(x)
         )
 
-    def _sequence(self, s: Slice) -> Node:
+    def _sequence(self, s: TimeSlice) -> Node:
         """The rows of an array that steps read, in the order in which they lie: that of the time, or against it."""
         naming = self._naming
         k = s.at.coefficient(Lookup(self._r.time, ()))

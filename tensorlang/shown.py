@@ -60,7 +60,7 @@ class Named:
         raise NotImplementedError
 
 
-class Code(Named, Shown):
+class GeneratedCode(Named, Shown):
     """Generated Python."""
 
     source: str

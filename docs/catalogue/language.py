@@ -12,7 +12,7 @@ from tensorlang.language import grammar as nodes
 from tensorlang.language.affine import Affine, Atom, IndexArray
 from tensorlang.language.function import Parameter
 from tensorlang.language.predicates import Predicate, Relation
-from tensorlang.language.types import Array, Idx, Pair, Real, Type, shape
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real, Type, shape
 from tensorlang.surface.syntax import SYNTAX, Category, Construct, constructs, grammar
 
 KINDS: dict[str, tuple[type, ...]] = {
@@ -80,7 +80,7 @@ def _python_type(kind: Type) -> str:
     match element:
         case Pair():
             text = f"tl.pair_type({_python_type(element.first)}, {_python_type(element.second)})"
-        case Idx():
+        case BoundedIndex():
             text = f"tl.idx({element.size})"
         case Real() | Array():
             text = "tl.R"

@@ -75,7 +75,7 @@ from tensorlang.language.predicates import (
     conjunction,
     substitute,
 )
-from tensorlang.language.types import Array, Idx, Pair, Real, Type
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real, Type
 from tensorlang.normal import let_lift, normal_ssa
 from tensorlang.normal.as_program import to_function
 from tensorlang.sets.scopes import postorder
@@ -186,7 +186,7 @@ class _Writer:
                 yield "pair"
                 yield from self.type(first)
                 yield from self.type(second)
-            case Idx():
+            case BoundedIndex():
                 raise NotCovered("an index as a value")
             case _:
                 assert_never(kind)

@@ -15,7 +15,7 @@ from tensorlang.costs.cost import cost_of_one_trip
 from tensorlang.costs.ratio import Supremum
 from tensorlang.derivatives.derivation import Derivation
 from tensorlang.derivatives.ledger import Ledger
-from tensorlang.derivatives.transcript import Names
+from tensorlang.derivatives.transcript import DerivationNames
 from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, CountingError, LimitError
 from tensorlang.language.affine import Atom, IndexArray, Size
 from tensorlang.language.function import Function
@@ -155,7 +155,7 @@ class CheapAdjoint:
         if not steps:
             return ""
         spent, k, step = max(steps, key=lambda found: found[:2])
-        told = Names(d).told(step, None)
+        told = DerivationNames(d).told(step, None)
         made = "; ".join(" ".join(line.split()) for line in told.made)
         return (
             f"\nmost of it, {spent}, comes with step {-k}, {step.rule.number} {step.rule.name}: {told.before} -> {made}"

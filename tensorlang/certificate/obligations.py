@@ -31,12 +31,12 @@ from tensorlang.language.show import predicate_text
 from tensorlang.language.types import R
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
+    Addend,
     Addition,
     Constant,
     Contraction,
     Map,
     Statement,
-    Term,
     factor_indices,
     inner_ranges,
     operands,
@@ -116,7 +116,7 @@ class _Checker:
         (after,) = step.after
         union = disjunction(q.pred for q in step.before)
         yield self._same("the union of what is collected", after.pred, union, own_ranges(after.right))
-        sums = Addition(tuple(Term(q.sign, q.pred, q.left) for q in step.before), after.right.shape)
+        sums = Addition(tuple(Addend(q.sign, q.pred, q.left) for q in step.before), after.right.shape)
         yield "the new statement adds up what is collected", _structure(after.left is sums)
         self.zero_outside[after.left] = after.pred
 
@@ -211,7 +211,7 @@ class _Checker:
 
     def _input(self, step: Step) -> Iterator[tuple[str, Decided]]:
         ((product,), (after,)) = step.before, step.after
-        masked = Addition((Term(1, product.pred, product.left),), product.left.shape)
+        masked = Addition((Addend(1, product.pred, product.left),), product.left.shape)
         if product.pred is TRUE or after.left is masked:
             yield "the cotangent is masked by its predicate", "structure"
         else:
@@ -267,7 +267,7 @@ def _joined(x: Statement, parts: Sequence[Expr | None]) -> Expr | None:
             return number(value)
         case Map(_, f, _, _):
             return Call(f, tuple(known))
-        case Addition((Term(1, _, _), Term(sign, _, _)), _):
+        case Addition((Addend(1, _, _), Addend(sign, _, _)), _):
             return Add(known[0], known[1], sign)
         case Contraction(p, factors, (), _) if len(factors) == 2:
             pairs = [(i, j) for at in factor_indices(x) for i, j in zip(at, own_indices(x), strict=False) if at]

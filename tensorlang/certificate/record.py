@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorlang.certificate.obligations import THEOREMS
 from tensorlang.derivatives.derivation import Derivation, InnerProduct, Side, Step
-from tensorlang.derivatives.transcript import Names
+from tensorlang.derivatives.transcript import DerivationNames
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, MakePair, Routine, ScalarFunction, Var, bracket, gen, number
@@ -30,7 +30,7 @@ class Record:
 
     def __init__(self, derivation: Derivation) -> None:
         self.derivation = derivation
-        self.names = Names(derivation)
+        self.names = DerivationNames(derivation)
         statements = dict.fromkeys(derivation.program.statements)
         for step in derivation.steps:
             statements.update(dict.fromkeys(_kept(step)))

@@ -24,7 +24,7 @@ from tensorlang.derivatives.declared import adjoints, cotangents
 from tensorlang.derivatives.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
 from tensorlang.derivatives.recurrence import backwards
 from tensorlang.derivatives.recurrence_stores import late_arrays
-from tensorlang.derivatives.recurrence_supports import External
+from tensorlang.derivatives.recurrence_supports import ExternalProduct
 from tensorlang.derivatives.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
@@ -35,6 +35,7 @@ from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -47,7 +48,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     live,
     output_list,
     own_ranges,
@@ -56,7 +56,7 @@ from tensorlang.normal.ssa import (
     whole_of,
 )
 from tensorlang.normal.tidy import map_outputs
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import project, simplify_in
 
@@ -79,7 +79,7 @@ class _Rewriting:
         self.wrt = wrt
         taken = {p.name for p in s.params}
         self.cotangent = Var(unused_name(f"{s.name}_bar", taken), struct_of_arrays(kind))
-        self.builder = Builder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
+        self.builder = StatementBuilder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
         for x in s.statements:
             self.builder.emit(x)
         self.active = active(s, wrt)
@@ -177,7 +177,7 @@ class _Rewriting:
         known = len(self.builder.statements)
         chosen = selections(self.program.statements)
         external = [
-            External(y.place, y.word, q.left, q.pred).without(chosen, self._masked)
+            ExternalProduct(y.place, y.word, q.left, q.pred).without(chosen, self._masked)
             for y, q in zip(found, before, strict=True)
         ]
         late = late_arrays(self.program.statements, x.loop)
@@ -193,7 +193,7 @@ class _Rewriting:
         """[p] * x; `x` itself if it is known to be that."""
         if p is TRUE or self.zero_outside.get(x) is p:
             return x
-        return self.builder.emit(Addition((Term(1, p, x),), x.shape))
+        return self.builder.emit(Addition((Addend(1, p, x),), x.shape))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
         """The adjoint, in which recurrences store the values of their steps that it reads."""
@@ -256,7 +256,7 @@ class _Rewriting:
         if len(products) == 1 and products[0].sign > 0:
             return products[0]
         known = len(self.builder.statements)
-        dy = self.builder.emit(Addition(tuple(Term(q.sign, q.pred, q.left) for q in products), x.shape))
+        dy = self.builder.emit(Addition(tuple(Addend(q.sign, q.pred, q.left) for q in products), x.shape))
         union = self._simplified(disjunction(q.pred for q in products), x)
         collected = InnerProduct(dy, x, Side.DIFFERENTIAL, union)
         self.zero_outside[dy] = union
@@ -326,7 +326,7 @@ class _Rewriting:
             product = self._collected(leaf)
             masked, known = product.left, len(self.builder.statements)
             if product.pred is not TRUE and self.zero_outside.get(product.left) is not product.pred:
-                masked = self.builder.emit(Addition((Term(1, product.pred, product.left),), leaf.shape))
+                masked = self.builder.emit(Addition((Addend(1, product.pred, product.left),), leaf.shape))
             self.names.setdefault(masked, f"{x.name}_bar")
             self._step("6.17", (product,), (InnerProduct(masked, leaf, Side.DIFFERENTIAL),), self._since(known), leaf)
             parts.append(masked)
@@ -337,7 +337,7 @@ class _Rewriting:
 
 def _through(
     s: SSA, wrt: tuple[Var, ...], products: list[InnerProduct]
-) -> tuple[Builder, dict[Input, InnerProduct], dict[Loop, Loop]]:
+) -> tuple[StatementBuilder, dict[Input, InnerProduct], dict[Loop, Loop]]:
     """The rules applied to inner products with the outputs of a step: the statements, an inner product for each
     variable, and the recurrences that store more than before."""
     inside = _Rewriting(s, wrt, R)

@@ -22,7 +22,7 @@ from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.ssa import SSA, Application, Input, Statement, output_list, result_of
 from tensorlang.normal.tidy import with_operands
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.surface.inline import inlined
 from tensorlang.surface.terms import Term
 
@@ -35,7 +35,7 @@ Part = tuple[Statement | Type, bool]
 """An array, or the type of an array of zeros, and whether each call has its own."""
 
 
-def cotangents(builder: Builder, a: Application, bars: Sequence[Statement]) -> list[Statement]:
+def cotangents(builder: StatementBuilder, a: Application, bars: Sequence[Statement]) -> list[Statement]:
     """6.A: the cotangents of the operands of `a`, whose value has the cotangents `bars`."""
     values: list[Part] = [(result_of(a, place), True) for place in range(len(bars))]
     call = _Calls(a)
@@ -46,7 +46,7 @@ def cotangents(builder: Builder, a: Application, bars: Sequence[Statement]) -> l
     return call.statements(builder, Let(whole, gen(call.binders, body), paired(parts)))
 
 
-def differentials(builder: Builder, a: Application, dx: Sequence[Statement | None]) -> list[Statement]:
+def differentials(builder: StatementBuilder, a: Application, dx: Sequence[Statement | None]) -> list[Statement]:
     """The differentials of the results of `a`, for these differentials of its operands."""
     values: list[Part] = [(result_of(a, place), True) for place in range(len(leaves(a.type)))]
     call = _Calls(a)
@@ -104,7 +104,7 @@ class _Calls:
         binders = [(Index("k"), size) for size in shape(e.type)[0]]
         return gen(binders, sums(self.binders, access(e, *(atom_affine(i) for i, _ in binders))))
 
-    def statements(self, builder: Builder, e: Expr) -> list[Statement]:
+    def statements(self, builder: StatementBuilder, e: Expr) -> list[Statement]:
         """Emit `e` as statements; return its outputs."""
         s = normal_ssa(Function("rule", tuple(self.params), e))
         new: dict[Statement, Statement] = {}

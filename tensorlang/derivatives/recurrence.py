@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from tensorlang.derivatives.derivation import InnerProduct, Side
 from tensorlang.derivatives.recurrence_stores import ancestors, depending, frontier, not_made_again, within
-from tensorlang.derivatives.recurrence_supports import Cotangents, External, Rewritten, active_states
+from tensorlang.derivatives.recurrence_supports import Cotangents, ExternalProduct, Rewritten, active_states
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Recur, Var, access, bracket, gen, zero
@@ -39,13 +39,13 @@ from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Input,
     Loop,
     Outputs,
     Statement,
-    Term,
     live,
     looked_up,
     output_list,
@@ -55,7 +55,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.take_recurrences import step_of
 from tensorlang.normal.tidy import replaced
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.sets.solve import project, simplify_in
 
 _ZERO = constant(0)
@@ -103,9 +103,9 @@ def differential(
 
 
 def backwards(
-    builder: Builder,
+    builder: StatementBuilder,
     loop: Loop,
-    external: Sequence[External],
+    external: Sequence[ExternalProduct],
     active: set[Statement],
     reached: Callable[..., set[Statement]],
     rewritten: Rewritten,
@@ -119,9 +119,9 @@ def backwards(
 class _Backwards:
     def __init__(
         self,
-        builder: Builder,
+        builder: StatementBuilder,
         loop: Loop,
-        external: Sequence[External],
+        external: Sequence[ExternalProduct],
         active: set[Statement],
         reached: Callable[..., set[Statement]],
         rewritten: Rewritten,
@@ -369,7 +369,7 @@ def _shape(v: Var) -> Shape:
 
 
 def _masked(x: Statement, p: Predicate) -> Statement:
-    return x if p is TRUE else Addition((Term(1, p, x),), x.shape)
+    return x if p is TRUE else Addition((Addend(1, p, x),), x.shape)
 
 
 def _variables(e: Expr) -> set[Named]:

@@ -34,20 +34,20 @@ from tensorlang.language.predicates import (
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import step_ssa
 from tensorlang.normal.ssa import SSA, Defining, Input, Loop, Statement, own_ranges
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate, simplify_in
 
 _ZERO = constant(0)
 
 Products = Mapping[Input, InnerProduct]
-Rewritten = Callable[[SSA, tuple[Var, ...], list[InnerProduct]], tuple[Builder, Products, Mapping[Loop, Loop]]]
+Rewritten = Callable[[SSA, tuple[Var, ...], list[InnerProduct]], tuple[StatementBuilder, Products, Mapping[Loop, Loop]]]
 """6.20 to 6.29 for inner products with the differentials of a step's outputs; the result is the statements, an inner
 product for each variable, and the replacements of the recurrences in the step."""
 
 
 @dataclass(frozen=True, eq=False)
-class External:
+class ExternalProduct:
     """<left | d(the state in `place`, read as `word` says)>_[pred]; `pred` is over the indices of `left`."""
 
     place: int
@@ -57,13 +57,15 @@ class External:
     widened: bool = False
     """Whether `pred` may hold where `left` is 0."""
 
-    def without(self, chosen: Collection[IndexArray], masked: Callable[[Statement, Predicate], Statement]) -> External:
+    def without(
+        self, chosen: Collection[IndexArray], masked: Callable[[Statement, Predicate], Statement]
+    ) -> ExternalProduct:
         """The same, with no comparison with elements of `chosen` arrays in `pred`, since no step can look them up: they
         are in `left`, which is `masked`."""
         made = {lookup.array for lookup in lookups(self.pred)}.intersection(chosen)
         if not made:
             return self
-        return External(self.place, self.word, masked(self.left, self.pred), _widened(self.pred, made), True)
+        return ExternalProduct(self.place, self.word, masked(self.left, self.pred), _widened(self.pred, made), True)
 
 
 def active_states(
@@ -93,7 +95,7 @@ class Cotangents:
     def __init__(
         self,
         loop: Loop,
-        external: Sequence[External],
+        external: Sequence[ExternalProduct],
         places: Sequence[int],
         wrt: tuple[Var, ...],
         rewritten: Rewritten,
@@ -131,7 +133,7 @@ class Cotangents:
                 return guess, not self.widened
         return dict.fromkeys(self.places, TRUE), False
 
-    def _given(self, x: External) -> Predicate:
+    def _given(self, x: ExternalProduct) -> Predicate:
         """Where the cotangent of the state before step tau is given by `x`."""
         tau, size = atom_affine(self.tau), self.loop.size
         if x.word == "fold":
@@ -167,7 +169,7 @@ class Cotangents:
 
     def through(
         self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]
-    ) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
+    ) -> tuple[StatementBuilder, Products, Mapping[Loop, Loop]]:
         """The rules applied to the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
         seeds: list[InnerProduct] = []
         for k, bar in bars.items():

@@ -32,6 +32,7 @@ from tensorlang.normal.pattern import Shape
 from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Application,
     Comparison,
@@ -45,7 +46,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     inner_ranges,
     operands,
     own_indices,
@@ -53,7 +53,7 @@ from tensorlang.normal.ssa import (
     states,
 )
 from tensorlang.normal.tidy import map_outputs
-from tensorlang.normal.to_ssa import Builder
+from tensorlang.normal.to_ssa import StatementBuilder
 from tensorlang.sets.solve import project
 
 
@@ -89,7 +89,7 @@ def _all_differentials(
         name = unused_name(f"d{param.name}", taken)
         taken.add(name)
         differentials[param] = Var(name, param.type)
-    builder = Builder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
+    builder = StatementBuilder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
     d: dict[Statement, Statement] = {}
     names = dict(s.names)
     loops: dict[Loop, Loop] = {}
@@ -129,7 +129,7 @@ def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]
 
 
 def _of_result(
-    x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: Builder
+    x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: StatementBuilder
 ) -> Statement | None:
     """The differential of a routine's result that follows from its declared adjoint."""
     a = x.application
@@ -150,7 +150,7 @@ def _of_step(
 
 
 def _differential(
-    x: Statement, d: dict[Statement, Statement], differentials: dict[Var, Var], builder: Builder
+    x: Statement, d: dict[Statement, Statement], differentials: dict[Var, Var], builder: StatementBuilder
 ) -> Statement | None:
     """dX, or None for 0."""
     match x:
@@ -159,7 +159,7 @@ def _differential(
         case Constant() | Selection() | Comparison():  # 6.3
             return None
         case Addition(terms, shape):  # 6.4
-            active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
+            active = tuple(Addend(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
             return Addition(active, shape) if active else None
         case Map(p, _, arguments, shape):  # 6.6
             parts = []
@@ -167,7 +167,7 @@ def _differential(
                 part = transposed(builder, x, k, d[y], p) if y in d else None
                 if part is not None:
                     parts.append(part)
-            return _sum([Term(1, p, part) for part in parts], shape)
+            return _sum([Addend(1, p, part) for part in parts], shape)
         case Contraction(p, factors, summed, shape):  # 6.5
             parts = [
                 Contraction(p, (*factors[:k], d[y], *factors[k + 1 :]), summed, shape)
@@ -177,16 +177,16 @@ def _differential(
             where = project(inner_ranges(x), p, own_ranges(x)) if len(parts) > 1 else p
             for part in parts:
                 builder.include(part)
-            return _sum([Term(1, where, part) for part in parts], shape)
+            return _sum([Addend(1, where, part) for part in parts], shape)
 
 
-def _sum(terms: list[Term], shape: Shape) -> Statement | None:
+def _sum(terms: list[Addend], shape: Shape) -> Statement | None:
     if len(terms) == 1:
         return terms[0].operand
     return Addition(tuple(terms), shape) if terms else None
 
 
-def transposed(builder: Builder, x: Map, k: int, t: Statement, p: Predicate) -> Statement | None:
+def transposed(builder: StatementBuilder, x: Map, k: int, t: Statement, p: Predicate) -> Statement | None:
     """[p] * Dt_k f(X0, ..; t), the k-th component of f's derivative applied to `t`; None where it is zero.
 
     For scalars the transpose is the derivative itself, so this serves both (6.6) and (6.27). It is to be read

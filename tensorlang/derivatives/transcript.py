@@ -69,7 +69,7 @@ def tell(
     derivation: Derivation, data: Mapping[str, Any] | None = None, style: Style = STYLES["text"]
 ) -> Iterator[Told]:
     """The steps in words, with their costs at the sizes and relations that `data` names, if any are given."""
-    names = Names(derivation, style)
+    names = DerivationNames(derivation, style)
     ledger = Ledger(derivation, data) if data is not None else None
     for step in derivation.steps:
         yield names.told(step, ledger.step(step) if ledger and step.before else None)
@@ -80,13 +80,13 @@ def told_alone(step: Step) -> Told:
     zero = Constant(Fraction(0), ())
     nothing = SSA("", (), (zero,), zero)
     program = to_function(nothing)
-    return Names(Derivation(program, nothing, (), (step,), nothing, program)).told(step, None)
+    return DerivationNames(Derivation(program, nothing, (), (step,), nothing, program)).told(step, None)
 
 
 def transcript(derivation: Derivation, data: Mapping[str, Any] | None = None, form: str = "text") -> str:
     """The program in tensor SSA, the steps, and the adjoint, in the style called `form`."""
     f, style = derivation.function, STYLES[form]
-    names = Names(derivation, style)
+    names = DerivationNames(derivation, style)
     statements = [names.definition(x) for x in derivation.program.statements if not is_given(x)]
     outputs = ", ".join(names.of(x) for x in output_list(derivation.program.outputs))
     steps = tell(derivation, data, style)
@@ -106,7 +106,7 @@ def _aligned(rows: str) -> str:
     return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
-class Names:
+class DerivationNames:
     """The names of the statements of a derivation."""
 
     def __init__(self, derivation: Derivation, style: Style = STYLES["text"]) -> None:

@@ -9,7 +9,7 @@ from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import is_one, product
 from tensorlang.jaxprs.terms import when
-from tensorlang.jaxprs.values import Axes, Bool, Place, Real, Value, extents, viewed
+from tensorlang.jaxprs.values import Axes, Bool, Place, RealNumbers, Value, extents, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, gen, sums
 from tensorlang.language.predicates import conjunction, equal, exists
@@ -64,13 +64,13 @@ def flat(b: Builder, x: Any) -> Any:
             found.append(here)
         return binders, conditions, tuple(found)
 
-    if isinstance(x, Real):
+    if isinstance(x, RealNumbers):
 
         def at(ix: Place) -> Expr:
             binders, conditions, found = split(ix)
             return sums(binders, when(conjunction(conditions), x.at(found)))
 
-        return Real(axes=axes, at=at, constant=x.constant, infinite=x.infinite, positive=x.positive)
+        return RealNumbers(axes=axes, at=at, constant=x.constant, infinite=x.infinite, positive=x.positive)
     if isinstance(x, Bool) and x.holds is not None:
         holds = x.holds
 
@@ -84,7 +84,7 @@ def flat(b: Builder, x: Any) -> Any:
 
 def whole(b: Builder, x: Any) -> Expr:
     """The array `x` as one expression, its name if it has one. Raises `Unsupported` if it does not hold numbers."""
-    if not isinstance(x, Real):
+    if not isinstance(x, RealNumbers):
         raise Unsupported("a result that is no number")
     if x.infinite or x.support is not None:
         raise Unsupported("a result that is infinite")
@@ -251,7 +251,7 @@ def _by_number(b: Builder, x: Any, targets: Sequence[Affine | None]) -> Any:
     sizes = [t for t in targets if t is not None]
     if len(sizes) < len(targets):
         raise Unsupported("a reshape to an axis whose size is a product of several")
-    if not isinstance(x, Real):
+    if not isinstance(x, RealNumbers):
         raise Unsupported("this reshape of indices or conditions")
     own = extents(x.axes)
 
@@ -260,4 +260,4 @@ def _by_number(b: Builder, x: Any, targets: Sequence[Affine | None]) -> Any:
         here = [a for part in place for a in part]
         return sums(binders, when(equal(linear([a for (a,) in ix], sizes), linear(here, own)), x.at(place)))
 
-    return Real(axes=tuple((t,) for t in sizes), at=at)
+    return RealNumbers(axes=tuple((t,) for t in sizes), at=at)

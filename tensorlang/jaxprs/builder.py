@@ -13,7 +13,7 @@ import numpy as np
 from tensorlang.jaxprs.inputs import Inputs
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, Real, Value, index_of, plain
+from tensorlang.jaxprs.values import Axes, Bool, Case, Datum, Int, Place, RealNumbers, Value, index_of, plain
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.grammar import Expr, bracket, number, real
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, at_most, conjunction, equal, less, within
@@ -35,12 +35,12 @@ class Builder(Inputs):
             raise Unsupported(f"a number of type {value.dtype}", hint="complex numbers stay in JAX")
         x = float(value)
         if np.isinf(x) or np.isnan(x):
-            return Real(axes=(), at=_no_expression, infinite=2 if np.isnan(x) else 1 if x > 0 else -1)
+            return RealNumbers(axes=(), at=_no_expression, infinite=2 if np.isnan(x) else 1 if x > 0 else -1)
         return self.uniform((), Fraction(str(value)))
 
-    def uniform(self, axes: Axes, c: Fraction) -> Real:
+    def uniform(self, axes: Axes, c: Fraction) -> RealNumbers:
         """An array of numbers that are all `c`."""
-        return Real(axes=axes, at=lambda ix: number(c), constant=c, positive=c >= 0)
+        return RealNumbers(axes=axes, at=lambda ix: number(c), constant=c, positive=c >= 0)
 
     def constant(self, value: Any, var: Any) -> Value:
         """A constant array: uniform, affine in its places, a band or an interval, or else data."""
@@ -52,8 +52,10 @@ class Builder(Inputs):
         axes = plain(value.shape)
         if value.size and (value == value.flat[0]).all():
             one = self.scalar(value.flat[0])
-            if isinstance(one, Real):
-                return Real(axes=axes, at=one.at, constant=one.constant, infinite=one.infinite, positive=one.positive)
+            if isinstance(one, RealNumbers):
+                return RealNumbers(
+                    axes=axes, at=one.at, constant=one.constant, infinite=one.infinite, positive=one.positive
+                )
             if isinstance(one, Int):
                 return Int(axes=axes, cases=one.cases)
             assert one.holds is not None
@@ -66,7 +68,7 @@ class Builder(Inputs):
             found = self._known_mask(value.astype(bool), None)
             if found is not None and found.holds is not None:
                 holds = found.holds
-                return Real(axes=axes, at=lambda ix: bracket(holds(ix), number(1)), mask=holds)
+                return RealNumbers(axes=axes, at=lambda ix: bracket(holds(ix), number(1)), mask=holds)
         return self.data(var)
 
     def _known_mask(self, mask: Any, var: Any) -> Any:
@@ -107,16 +109,16 @@ class Builder(Inputs):
 
         return Int(axes=plain(value.shape), cases=cases)
 
-    def real(self, x: Value, var: Any = None) -> Real:
+    def real(self, x: Value, var: Any = None) -> RealNumbers:
         """`x` as numbers; `var` is the variable that has them, if there is one."""
-        if isinstance(x, Real):
+        if isinstance(x, RealNumbers):
             return x
         if isinstance(x, Bool):
             if x.holds is None:
-                return Real(axes=x.axes, at=lambda ix: x.choose(ix, number(1), number(0)), positive=True)
+                return RealNumbers(axes=x.axes, at=lambda ix: x.choose(ix, number(1), number(0)), positive=True)
             holds = x.holds
             one = number(1)
-            return Real(axes=x.axes, at=lambda ix: when(holds(ix), one), mask=holds, positive=True)
+            return RealNumbers(axes=x.axes, at=lambda ix: when(holds(ix), one), mask=holds, positive=True)
         place, _ = self.indices(x.axes)
         cases = self.possible(x.cases(place))
         if any(isinstance(a, Datum) for _, a in cases):
@@ -133,7 +135,7 @@ class Builder(Inputs):
                 e = plus(e, when(p, real(a)))
             return e
 
-        return Real(axes=x.axes, at=at)
+        return RealNumbers(axes=x.axes, at=at)
 
     def placed(
         self, cases: list[Case], size: Affine, drop: bool, assume: str | None = None

@@ -13,14 +13,14 @@ from tensorlang.errors import PythonLine
 from tensorlang.jaxprs.lint import GROWS, SIZES
 from tensorlang.jaxprs.refusal import line_of
 from tensorlang.jaxprs.regions import Region, patience
-from tensorlang.jaxprs.rewrite import Plan, plan, within
+from tensorlang.jaxprs.rewrite import RewritePlan, plan, within
 from tensorlang.jaxprs.sizes import at, have_names
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.shown import Shown
 
 
 @dataclass(frozen=True)
-class Row:
+class ExplainedPart:
     """One part of the function: its lines, its fate and the reason, and the operations of both gradients.
 
     Those of the derived gradient are 0 if JAX's was known to be as cheap without counting them. `smaller` has these
@@ -58,7 +58,7 @@ class Explanation(Shown):
     """
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[ExplainedPart, ...]
     programs: tuple[Any, ...]
     assumptions: tuple[str, ...]
 
@@ -81,7 +81,7 @@ class Explanation(Shown):
         return f"<b>{escape(self.name)}</b>: {self._summary()}<table>{head}{rows}</table><ul>{notes}</ul>"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ExplainedPart) -> list[str]:
     lines = "<br>".join(escape(f"{line.line}: {line.code}") for line in row.lines)
     counts = [f"{n:,}" if n else "" for n in (row.jax_work, row.derived_work)]
     return [escape(row.what), lines, escape(row.why), *counts]
@@ -117,9 +117,9 @@ def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
     return replace(larger, rows=tuple(replace(row, smaller=(r.jax_work, r.derived_work)) for row, r in pairs))
 
 
-def explanation(name: str, found: Plan) -> Explanation:
+def explanation(name: str, found: RewritePlan) -> Explanation:
     """The explanation of a plan."""
-    rows: list[Row] = []
+    rows: list[ExplainedPart] = []
     programs: list[Any] = []
     assumptions: dict[str, None] = {}
 
@@ -128,11 +128,11 @@ def explanation(name: str, found: Plan) -> Explanation:
             assert r.program is not None
             programs.append(r.program.function)
             assumptions.update(dict.fromkeys(r.program.assumptions))
-            rows.append(Row(r.lines, "derived", f"{where}a tensor program", r.jax_work, r.derived_work))
+            rows.append(ExplainedPart(r.lines, "derived", f"{where}a tensor program", r.jax_work, r.derived_work))
         elif r.flat.outputs:
-            rows.append(Row(r.lines, "JAX", where + r.why, r.jax_work, r.derived_work))
+            rows.append(ExplainedPart(r.lines, "JAX", where + r.why, r.jax_work, r.derived_work))
 
-    def part(p: Plan, where: str) -> None:
+    def part(p: RewritePlan, where: str) -> None:
         for r in p.partition.regions:
             region(r, where)
         for equation, body in p.bodies:
@@ -142,7 +142,9 @@ def explanation(name: str, found: Plan) -> Explanation:
     for where, refused in found.refused:
         line = line_of(refused.equation)
         rows.append(
-            Row(() if line is None else (line,), "JAX", f"{where}{refused.equation.primitive.name}: {refused.why}")
+            ExplainedPart(
+                () if line is None else (line,), "JAX", f"{where}{refused.equation.primitive.name}: {refused.why}"
+            )
         )
     rows.sort(key=lambda row: [(line.filename, line.line) for line in row.lines[:1]])
     return Explanation(name, tuple(rows), tuple(programs), tuple(assumptions))

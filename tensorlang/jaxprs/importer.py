@@ -16,11 +16,11 @@ from tensorlang.jaxprs import scalars
 from tensorlang.jaxprs.axes import whole
 from tensorlang.jaxprs.builder import Builder
 from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
-from tensorlang.jaxprs.inputs import Source
+from tensorlang.jaxprs.inputs import ParameterSource
 from tensorlang.jaxprs.origins import COMPARISONS, Origins
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.values import WIDE, Bool, Int, Real
+from tensorlang.jaxprs.values import WIDE, Bool, Int, RealNumbers
 from tensorlang.jaxprs.work import MOVES
 from tensorlang.language.affine import SHORT, Affine
 from tensorlang.language.census import expressions
@@ -36,7 +36,7 @@ class Program:
     """The program of some equations: its function, how each parameter is computed, and what was assumed."""
 
     function: Function
-    sources: dict[str, Source]
+    sources: dict[str, ParameterSource]
     assumptions: tuple[str, ...]
     lines: dict[str, PythonLine | None]
     flat: Flat = field(repr=False)
@@ -50,7 +50,7 @@ class Program:
         return {name: array_of(source, env, kinds[0]) for name, source in self.sources.items()}
 
 
-def array_of(source: Source, env: dict[Any, Any], dtype: Any) -> Any:
+def array_of(source: ParameterSource, env: dict[Any, Any], dtype: Any) -> Any:
     """The array of a parameter, made from the values that JAX has computed."""
     x = jnp.asarray(read(source.var, env))
     size = source.size.constant if isinstance(source.size, Affine) else source.size
@@ -246,5 +246,5 @@ def _probe(b: Builder, x: Any) -> None:
         x.cases(place)
     elif isinstance(x, Bool) and x.holds is not None:
         x.holds(place)
-    elif isinstance(x, Real) and not x.infinite and x.variable is None:
+    elif isinstance(x, RealNumbers) and not x.infinite and x.variable is None:
         x.at(place)

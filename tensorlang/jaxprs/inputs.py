@@ -16,7 +16,19 @@ from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.statements import Statements
 from tensorlang.jaxprs.terms import is_zero, negated, plus, when
-from tensorlang.jaxprs.values import Axes, Bool, Datum, Int, Place, Real, Value, Where, extents, flat_place, plain
+from tensorlang.jaxprs.values import (
+    Axes,
+    Bool,
+    Datum,
+    Int,
+    Place,
+    RealNumbers,
+    Value,
+    Where,
+    extents,
+    flat_place,
+    plain,
+)
 from tensorlang.language.affine import Affine, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Parameter
 from tensorlang.language.grammar import Expr, Var, access
@@ -27,7 +39,7 @@ How = Literal["given", "numbers", "mask", "unmask", "clip", "drop", "inside", "p
 
 
 @dataclass(frozen=True)
-class Source:
+class ParameterSource:
     """How the array of a parameter is made from the value that JAX computes for the variable `var`.
 
     "given": the value itself; "numbers": as floats; "mask" and "unmask": as conditions, and as their negations; "clip":
@@ -74,13 +86,13 @@ class Inputs(Statements):
         self.signs = signs  # whether functions of signs become such comparisons
         self.shifts = shifts  # the largest number that is added to integers of data
         self.params: list[Parameter] = []
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, ParameterSource] = {}
         self.hints: dict[Any, str] = {}
         self.constants: dict[Any, Any] = {}
         self._made: dict[Any, Any] = {}
         self._complements: dict[Relation, Relation] = {}
 
-    def parameter(self, p: Any, source: Source) -> Any:
+    def parameter(self, p: Any, source: ParameterSource) -> Any:
         """A new parameter."""
         self.params.append(p)
         self.sources[p.name] = source
@@ -100,23 +112,23 @@ class Inputs(Statements):
         made: Value
         if dtype == np.dtype(bool):
             if not sizes:
-                r = self.parameter(Relation(self.name(hint or "mask"), (constant(1),)), Source(var, "mask"))
+                r = self.parameter(Relation(self.name(hint or "mask"), (constant(1),)), ParameterSource(var, "mask"))
                 p = Related(r, (constant(0),))
                 made = self.condition(axes, lambda ix: p)
             else:
-                r = self.parameter(Relation(self.name(hint or "mask"), sizes), Source(var, "mask"))
+                r = self.parameter(Relation(self.name(hint or "mask"), sizes), ParameterSource(var, "mask"))
                 made = self.condition(axes, lambda ix: Related(r, flat_place(ix)))
         elif jnp.issubdtype(dtype, np.integer):
             made = Int(axes=axes, cases=lambda ix: [(TRUE, Datum(var, flat_place(ix)))])
         elif jnp.issubdtype(dtype, np.floating):
-            x = self.parameter(Var(self.name(hint or "data"), array(sizes, R)), Source(var, "given"))
-            made = Real(axes=axes, at=lambda ix: access(x, *flat_place(ix)), variable=x)
+            x = self.parameter(Var(self.name(hint or "data"), array(sizes, R)), ParameterSource(var, "given"))
+            made = RealNumbers(axes=axes, at=lambda ix: access(x, *flat_place(ix)), variable=x)
         else:
             raise Unsupported(f"values of type {dtype}", hint="complex numbers and keys of random numbers stay in JAX")
         self._made[var] = made
         return made
 
-    def infinity(self, sign: int, axes: Axes) -> Real:
+    def infinity(self, sign: int, axes: Axes) -> RealNumbers:
         """An infinite number, which the language does not have, as a parameter that holds it."""
         if sign not in self._made:
             value = jnp.asarray(sign * np.inf, jnp.float32)
@@ -125,16 +137,16 @@ class Inputs(Statements):
             self.hints[var] = "infinity"
             self._made[sign] = self.data(var)
         one = self._made[sign]
-        return Real(axes=axes, at=lambda ix: one.at(()))
+        return RealNumbers(axes=axes, at=lambda ix: one.at(()))
 
-    def numbers(self, var: Any) -> Real:
+    def numbers(self, var: Any) -> RealNumbers:
         """The integers or conditions of `var`, computed by JAX, as floats."""
         key = (var, "numbers")
         if key not in self._made:
             axes = plain(var.aval.shape)
             wanted = self.hints.get(var, "data") + "_numbers"
-            x = self.parameter(Var(self.name(wanted), array(extents(axes), R)), Source(var, "numbers"))
-            self._made[key] = Real(axes=axes, at=lambda ix: access(x, *flat_place(ix)), variable=x)
+            x = self.parameter(Var(self.name(wanted), array(extents(axes), R)), ParameterSource(var, "numbers"))
+            self._made[key] = RealNumbers(axes=axes, at=lambda ix: access(x, *flat_place(ix)), variable=x)
         return self._made[key]
 
     # conditions
@@ -168,7 +180,7 @@ class Inputs(Statements):
             made = Relation(self.name(relation.name + "_not"), relation.sizes)
             how: How = "mask" if source.how == "unmask" else "unmask"
             self.params.append(made)
-            self.sources[made.name] = Source(source.var, how)
+            self.sources[made.name] = ParameterSource(source.var, how)
             self._complements[relation] = made
             self._complements[made] = relation
         return self._complements[relation]
@@ -186,7 +198,7 @@ class Inputs(Statements):
             hint = self.hints.get(var, "places")
             sizes = extents(plain(var.aval.shape)) or (constant(1),)
             made = IndexArray(self.name(hint), sizes, size + 1 if drop else size)
-            source = Source(var, "drop" if drop else "clip", size, promised)
+            source = ParameterSource(var, "drop" if drop else "clip", size, promised)
             self._made[key] = self.parameter(made, source)
             if given:
                 self.assume(f"{hint} is in its range, 0 .. {size} - 1")
@@ -203,7 +215,7 @@ class Inputs(Statements):
         if key not in self._made:
             sizes = extents(plain(datum.var.aval.shape)) or (constant(1),)
             made = IndexArray(self.name(self.hints.get(datum.var, "bounds")), sizes, range_)
-            self._made[key] = self.parameter(made, Source(datum.var, "clip", range_, shift=-least))
+            self._made[key] = self.parameter(made, ParameterSource(datum.var, "clip", range_, shift=-least))
         return atom_affine(Lookup(self._made[key], datum.at or (constant(0),))) + least
 
     def inside(self, datum: Datum, size: Affine) -> Predicate:
@@ -212,7 +224,7 @@ class Inputs(Statements):
         if key not in self._made:
             sizes = extents(plain(datum.var.aval.shape)) or (constant(1),)
             made = IndexArray(self.name("inside"), sizes, constant(2))
-            self._made[key] = self.parameter(made, Source(datum.var, "inside", size))
+            self._made[key] = self.parameter(made, ParameterSource(datum.var, "inside", size))
         return equal(atom_affine(Lookup(self._made[key], datum.at or (constant(0),))), constant(1))
 
     def permutation(self, var: Any, axis: int) -> IndexArray:
@@ -223,7 +235,7 @@ class Inputs(Statements):
                 raise Unsupported("an order of values that are computed here")
             sizes = extents(plain(var.aval.shape))
             made = IndexArray(self.name("order"), sizes, sizes[axis])
-            self._made[key] = self.parameter(made, Source(var, "permutation", axis))
+            self._made[key] = self.parameter(made, ParameterSource(var, "permutation", axis))
         return self._made[key]
 
     def ranks(self, x: tuple[Any, int], y: tuple[Any, int]) -> tuple[IndexArray, IndexArray] | None:
@@ -241,7 +253,7 @@ class Inputs(Statements):
             key = (v, axis, "rank", among)
             if key not in self._made:
                 rank = IndexArray(self.name("rank"), (affine(v.aval.shape[axis]),), size)
-                self._made[key] = self.parameter(rank, Source(v, "rank", axis, among=among))
+                self._made[key] = self.parameter(rank, ParameterSource(v, "rank", axis, among=among))
             found: IndexArray = self._made[key]
             return found
 

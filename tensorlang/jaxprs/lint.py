@@ -14,10 +14,10 @@ import numpy as np
 from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
 from tensorlang.jaxprs.regions import patience
-from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
+from tensorlang.jaxprs.rewrite import RewritePlan, plan, rewritten
 from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
-from tensorlang.jaxprs.work import COPIES, Work, work
+from tensorlang.jaxprs.work import COPIES, JaxprWork, work
 from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
@@ -167,8 +167,8 @@ def _judged(name: str, made: Callable[[int], Made], sizes: Sequence[int], compil
 class _Taken:
     """The work of one function at one size."""
 
-    plan: Plan
-    gradient: Work
+    plan: RewritePlan
+    gradient: JaxprWork
     value_work: int
 
     @property

@@ -15,7 +15,7 @@ import jax
 
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, moving, needed, read
 from tensorlang.jaxprs.importer import Program, array_of
-from tensorlang.jaxprs.work import Work, inner_jaxprs, program_cost, runs, work
+from tensorlang.jaxprs.work import JaxprWork, inner_jaxprs, program_cost, runs, work
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.pipeline import adjoint
 from tensorlang.transforms.primitive import written_out
@@ -56,7 +56,7 @@ def traffic(sub: Flat, wanted: Sequence[Any]) -> int:
     return sum(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs, *wanted))
 
 
-def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
+def gradient_work(sub: Flat, wanted: Sequence[Any]) -> JaxprWork:
     """The work of JAX's gradient of these equations with respect to `wanted`."""
     return _work_of_gradient(as_function(sub), sub, wanted, copies=True)
 
@@ -77,7 +77,7 @@ def derivable(sub: Flat, wanted: Sequence[Any]) -> list[Any]:
     return found
 
 
-def code_work(program: Program, wanted: Sequence[Any]) -> Work:
+def code_work(program: Program, wanted: Sequence[Any]) -> JaxprWork:
     """The work of the code of the program's gradient with respect to `wanted`."""
     sub = program.flat
     beforehand = needed(sub.equations, [v for s in program.sources.values() for v in s.reads])
@@ -91,7 +91,9 @@ def code_work(program: Program, wanted: Sequence[Any]) -> Work:
     return _work_of_gradient(at, sub, wanted, scattered=SCATTERED)
 
 
-def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False, scattered: int = 0) -> Work:
+def _work_of_gradient(
+    run: Run, sub: Flat, wanted: Sequence[Any], copies: bool = False, scattered: int = 0
+) -> JaxprWork:
     """The work that depends on inputs, as everything else is constant when it is compiled; but all equations count."""
     places = [sub.inputs.index(v) for v in wanted]
 

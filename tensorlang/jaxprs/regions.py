@@ -24,7 +24,7 @@ from tensorlang.jaxprs.price import code_work, derivable, derived_work, gradient
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import MOVES, Work, all_equations, program_cost, work
+from tensorlang.jaxprs.work import MOVES, JaxprWork, all_equations, program_cost, work
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket
@@ -154,7 +154,7 @@ class Refused:
 
 
 @dataclass
-class Partition:
+class JaxprPartition:
     """The regions of a flat jaxpr, and the equations outside of them; `active` are the variables that depend on
     differentiated inputs."""
 
@@ -169,7 +169,7 @@ def is_float(v: Any) -> bool:
     return jnp.issubdtype(v.aval.dtype, np.floating)
 
 
-def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> Partition:
+def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> JaxprPartition:
     """The regions of `flat`, whose inputs marked `active` are differentiated.
 
     If `gain` is None, every region that can be imported is kept.
@@ -188,7 +188,7 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
     done: dict[tuple[int, ...], Region] = {}
     share = weighed(work(flat.equations)) // SHARE
     while True:
-        found = Partition(flat, moved)
+        found = JaxprPartition(flat, moved)
         again = False
         for members in _components(flat, refused):
             region = done.get(members)
@@ -397,7 +397,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     return Region(own, sub, program, None, jax_work, ours)
 
 
-def weighed(spent: Work) -> int:
+def weighed(spent: JaxprWork) -> int:
     """The number of operations, weighted as those of products are faster."""
     return spent.total - spent.products + spent.products // PRODUCTS
 

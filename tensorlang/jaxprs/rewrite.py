@@ -20,19 +20,19 @@ from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, 
 from tensorlang.jaxprs.importer import Program
 from tensorlang.jaxprs.price import as_program
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import GAIN, Partition, Refused, Region, is_float, is_patient, partition
+from tensorlang.jaxprs.regions import GAIN, JaxprPartition, Refused, Region, is_float, is_patient, partition
 from tensorlang.jaxprs.work import inner_jaxprs, runs
 from tensorlang.memory import cached_whole
 from tensorlang.transforms.primitive import varying, varying_axes
 
 
 @dataclass
-class Plan:
+class RewritePlan:
     """A plan for running a flat jaxpr: steps, each an equation, an equation with a rewritten body, or a region."""
 
-    partition: Partition
+    partition: JaxprPartition
     steps: list[Callable[[dict[Any, Any]], None]] = field(default_factory=list)
-    bodies: list[tuple[Any, Plan]] = field(default_factory=list)
+    bodies: list[tuple[Any, RewritePlan]] = field(default_factory=list)
     """The equations whose bodies are rewritten, with the bodies' plans."""
 
     @property
@@ -70,7 +70,7 @@ def within(equation: Any) -> str:
     return f"in the body of {equation.primitive.name}, "
 
 
-def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
+def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> RewritePlan:
     """The plan for a closed jaxpr, whose inputs marked `active` are differentiated."""
     with few_collections:
         return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check, is_patient())
@@ -114,9 +114,9 @@ def _is_key(c: Any) -> bool:
 
 
 @cached_whole
-def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool, patient: bool) -> Plan:
+def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool, patient: bool) -> RewritePlan:
     flat = fissioned(flatten(traced.closed, lambda equation: False))
-    made = Plan(partition(flat, active, gain))
+    made = RewritePlan(partition(flat, active, gain))
     owner = {v: r for r in made.partition.regions if r.why is None for v in r.flat.outputs}
     source = {v: e for e in flat.equations for v in e.outvars}
     scheduled: set[int] = set()
@@ -176,7 +176,7 @@ def _check(program: Program, given: dict[str, Any], results: Sequence[Any]) -> N
                 checkify.check(jnp.all(jnp.isfinite(x)), f"assumed: {what}")
 
 
-def _step(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[[dict[Any, Any]], None]:
+def _step(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[[dict[Any, Any]], None]:
     """A step that runs one equation, with its body rewritten if it depends on differentiated inputs and has regions."""
     rewrite = _REWRITES.get(equation.primitive.name)
     moved = any(v in made.partition.active for v in equation.outvars)
@@ -191,7 +191,7 @@ def _step(equation: Any, made: Plan, gain: float | None, check: bool) -> Callabl
     return step
 
 
-def _body(equation: Any, closed: Any, made: Plan, gain: float | None, check: bool) -> Plan:
+def _body(equation: Any, closed: Any, made: RewritePlan, gain: float | None, check: bool) -> RewritePlan:
     active = [is_float(v) for v in closed.jaxpr.invars]
     found = plan(closed, active, gain, check)
     if found.kept:
@@ -199,7 +199,7 @@ def _body(equation: Any, closed: Any, made: Plan, gain: float | None, check: boo
     return found
 
 
-def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+def _scan(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     p = equation.params
     body = _body(equation, inner_jaxpr(equation), made, gain, check)
     if not body.kept:
@@ -221,7 +221,7 @@ def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callabl
     return run
 
 
-def _while(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+def _while(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     """A while loop with its body rewritten, for forward mode, the only one in which JAX differentiates such loops."""
     p = equation.params
     body = _body(equation, p["body_jaxpr"], made, gain, check)
@@ -238,7 +238,7 @@ def _while(equation: Any, made: Plan, gain: float | None, check: bool) -> Callab
     return run
 
 
-def _cond(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+def _cond(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     branches = [_body(equation, branch, made, gain, check) for branch in equation.params["branches"]]
     if not any(branch.kept for branch in branches):
         return None
@@ -249,7 +249,7 @@ def _cond(equation: Any, made: Plan, gain: float | None, check: bool) -> Callabl
     return run
 
 
-def _remat(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+def _remat(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     p = equation.params
     body = _body(equation, inner_jaxpr(equation), made, gain, check)
     if not body.kept:
@@ -257,13 +257,13 @@ def _remat(equation: Any, made: Plan, gain: float | None, check: bool) -> Callab
     return jax.checkpoint(lambda *xs: body.run(xs), prevent_cse=p["prevent_cse"], policy=p["policy"])
 
 
-def _shard_map(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any]:
+def _shard_map(equation: Any, made: RewritePlan, gain: float | None, check: bool) -> Callable[..., Any]:
     """The body is planned while it is traced on the mesh, where the names of its axes are known.
 
     It is compiled, since JAX differentiates some bodies only so: those that are manual in a part of the mesh's axes.
     """
     p = equation.params
-    bodies: list[Plan] = []
+    bodies: list[RewritePlan] = []
 
     def planned(*xs: Any) -> tuple[Any, ...]:
         if not bodies:
@@ -374,7 +374,7 @@ def rewritten(
     return run
 
 
-def _require_whole(name: str, found: Plan) -> None:
+def _require_whole(name: str, found: RewritePlan) -> None:
     for refused in found.partition.refused:
         if any(is_float(v) for v in refused.equation.outvars):
             message = f"{name} is no tensor program: {refused.equation.primitive.name}: {refused.why}"

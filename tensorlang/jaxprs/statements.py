@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.values import Axes, Case, Place, Real, extents, flat_place, volume
+from tensorlang.jaxprs.values import Axes, Case, Place, RealNumbers, extents, flat_place, volume
 from tensorlang.language import functions
 from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine, constant
 from tensorlang.language.grammar import Expr, Var, access, gen, sums
@@ -86,7 +86,7 @@ class Statements:
 
     # statements
 
-    def state(self, axes: Axes, body: Callable[[Place], Expr], hint: str) -> Real:
+    def state(self, axes: Axes, body: Callable[[Place], Expr], hint: str) -> RealNumbers:
         """A statement: let x = gen .. body in .."""
         place, binders = self.indices(axes)
         e = body(place)
@@ -105,7 +105,7 @@ class Statements:
             finally:
                 self._reads = reads
 
-        return Real(axes=axes, at=at, variable=x)
+        return RealNumbers(axes=axes, at=at, variable=x)
 
     def named(self, value: Expr, hint: str) -> Var:
         """Name `value`, which is not given element by element."""
@@ -114,7 +114,7 @@ class Statements:
         self.note(x.name)
         return x
 
-    def read_few(self, x: Real, axes: Axes) -> Real:
+    def read_few(self, x: RealNumbers, axes: Axes) -> RealNumbers:
         """`x`, recomputed where it is read, at places from data, if far fewer elements (of `axes`) are read than it
         has."""
         reads = volume(axes)
@@ -132,7 +132,7 @@ class Statements:
 
         return replace(x, at=at, variable=None)
 
-    def bounded(self, x: Real) -> Real:
+    def bounded(self, x: RealNumbers) -> RealNumbers:
         """`x`, under a name if it has many pieces, since expressions would grow otherwise."""
         if x.pieces <= MOST_PIECES or x.support is not None or x.infinite or x.constant is not None:
             return x

@@ -55,7 +55,7 @@ def index_of(a: Affine | Datum) -> Affine | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Real:
+class RealNumbers:
     """Numbers. Outside of `support` they are -inf; with `mask` they are [mask] * 1.
 
     `infinite` is 1 or -1 for an infinite number and 2 for nan, which have no expression; `constant` is the value of all
@@ -72,7 +72,7 @@ class Real:
     mask: Where | None = None
     is_top: bool = False
     positive: bool = False
-    stopped: Real | None = None
+    stopped: RealNumbers | None = None
     pieces: int = 1
     variable: Any = None
 
@@ -94,7 +94,7 @@ class Bool:
     holds: Where | None = None
 
 
-Value = Real | Int | Bool
+Value = RealNumbers | Int | Bool
 
 
 def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
@@ -104,7 +104,7 @@ def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
         return None if f is None else lambda ix: f(place(ix))
 
     match x:
-        case Real():
+        case RealNumbers():
             return replace(
                 x,
                 axes=axes,

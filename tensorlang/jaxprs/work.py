@@ -48,7 +48,7 @@ Line = tuple[str, int]
 
 
 @dataclass
-class Work:
+class JaxprWork:
     """The operations, written elements and primitives for each line; and in total, the operations of products, the
     equivalent of copies of states in operations, and the equations."""
 
@@ -75,13 +75,13 @@ class Work:
         return sum(self.written.values())
 
 
-def work(equations: Iterable[Any], times: int = 1, found: Work | None = None, copies: bool = False) -> Work:
+def work(equations: Iterable[Any], times: int = 1, found: JaxprWork | None = None, copies: bool = False) -> JaxprWork:
     """The work of `equations`, whose shapes are numbers, including loops and calls; with `copies`, as for a gradient by
     JAX, including copies of the states of loops.
 
     A loop with a data-dependent length counts once.
     """
-    found = Work() if found is None else found
+    found = JaxprWork() if found is None else found
     scattered: set[Any] = set()
     for equation in equations:
         found.equations += 1

@@ -9,7 +9,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.comparisons import Chain, chains, unequal
 from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.layout import Doc, concat, group, nest
-from tensorlang.language.names import Bound, Named, Names, free_names
+from tensorlang.language.names import Bound, Named, ObjectNames, free_names
 from tensorlang.language.notation import Notation
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
 from tensorlang.recursion import Deep, call, run
@@ -25,7 +25,7 @@ class ConditionPrinter:
 
     def __init__(self, notation: Notation, given: Mapping[Named, str] | None = None) -> None:
         self.notation = notation
-        self.names = Names(given)
+        self.names = ObjectNames(given)
         self._scope = 0
         self._scopes = count(1)
         self._known: dict[tuple[Expr | Predicate, int, int, int], Doc] = {}

@@ -55,13 +55,13 @@ from tensorlang.language.predicates import (
 from tensorlang.language.predicates import serials as relations
 from tensorlang.language.routines import of_program
 from tensorlang.language.special import BUILT_IN
-from tensorlang.language.types import Array, Idx, Pair, Real, Type
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real, Type
 
 _FORMS: dict[type, str] = {
     Real: "",
     Pair: "tt",
     Array: "at",
-    Idx: "a",
+    BoundedIndex: "a",
     Size: "s",
     Index: "sr?s",
     IndexArray: "sAarb",
@@ -126,7 +126,7 @@ _COUNTERS = (serials, variables, relations)
 """Kinds of nodes that are distinguished by identity, with the counters that order each family by creation."""
 
 
-class Refused(Exception):
+class EncodingRefused(Exception):
     """The reason why something can't be encoded."""
 
 
@@ -139,7 +139,7 @@ class Encoding:
         self._newest = [-1] * len(_COUNTERS)
 
     def encode(self, value: Any) -> bytes:
-        """Encode `value`, of tuples, texts, numbers, None and nodes. Raises `Refused` if part of it can't be
+        """Encode `value`, of tuples, texts, numbers, None and nodes. Raises `EncodingRefused` if part of it can't be
         encoded."""
         told = len(self._nodes)
         whole = self._value(value)
@@ -152,14 +152,14 @@ class Encoding:
         for family, order in enumerate(orders):
             order.sort()
             if order and order[0] <= self._newest[family]:
-                raise Refused("something that was told later was made before what was told")
+                raise EncodingRefused("something that was told later was made before what was told")
             self._newest[family] = order[-1] if order else self._newest[family]
             ranks.append({serial: rank for rank, serial in enumerate(order)})
         rows = [self._row(node, ranks) for node in new]
         try:
             return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
         except ValueError as error:  # Python refuses to write integers with thousands of digits
-            raise Refused(str(error)) from None
+            raise EncodingRefused(str(error)) from None
 
     def decode(self, data: bytes) -> Any:
         """Decode a value that was encoded after the same values as here. Raises some error if `data` is damaged."""
@@ -181,7 +181,7 @@ class Encoding:
         if isinstance(value, Function) and type(value) is not Function and of_program(value) is None:
             value = Function(value.name, value.params, value.body, value.results, value.further)
         if type(value) not in _FIELDS:
-            raise Refused(f"a {type(value).__name__}")
+            raise EncodingRefused(f"a {type(value).__name__}")
         self._enter(value)
         return [self._places[value]]
 
@@ -267,7 +267,7 @@ class Encoding:
 
 
 def _parts(node: Any) -> list[Any]:
-    """The nodes of which `node` is made. Raises `Refused` for a node that can't be encoded."""
+    """The nodes of which `node` is made. Raises `EncodingRefused` for a node that can't be encoded."""
     found: list[Any] = []
     for form, name in _FIELDS[type(node)]:
         x = getattr(node, name)
@@ -278,11 +278,11 @@ def _parts(node: Any) -> list[Any]:
         elif form == "+":
             found += [atom for atom, _ in x]
         elif form == "f" and x.exponent is None and not (x.name in BUILT_IN and function(x.name) is x):
-            raise Refused(f"the function {x.name} of a user")
+            raise EncodingRefused(f"the function {x.name} of a user")
     if not all(type(part) in _FIELDS for part in found):
-        raise Refused("a function of arrays whose adjoint is declared")
+        raise EncodingRefused("a function of arrays whose adjoint is declared")
     if isinstance(node, Function) and of_program(node) is not None:
-        raise Refused(f"{node.name}, whose adjoint is declared")
+        raise EncodingRefused(f"{node.name}, whose adjoint is declared")
     return found
 
 
@@ -293,7 +293,7 @@ def _canonical_rank(i: Index) -> int:
     depth = i.serial + CANONICAL
     if i is bound_in_predicate(i.name, depth):
         return -2 - depth
-    raise Refused(f"the index {i.name} of a normal form")
+    raise EncodingRefused(f"the index {i.name} of a normal form")
 
 
 def _canonical(name: str, rank: int) -> Index:

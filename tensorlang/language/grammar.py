@@ -49,7 +49,7 @@ from tensorlang.language.predicates import (
     free_atoms,
 )
 from tensorlang.language.scalar_code import Loops, Shared
-from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
+from tensorlang.language.types import Array, BoundedIndex, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
@@ -59,7 +59,7 @@ INDEX_HINT = "a let names it: let k = argmax i:n. x[i] in y[k]"
 """The hint for an index where a value is wanted."""
 
 
-class Node(Shown):
+class ExpressionNode(Shown):
     """An expression; `str` is its text."""
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class Node(Shown):
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Var(Node):
+class Var(ExpressionNode):
     """A variable. Two are the same only if they are the same object."""
 
     name: str
@@ -81,7 +81,7 @@ class Var(Node):
 
 
 @interned
-class Const(Node):
+class Const(ExpressionNode):
     """An exact number."""
 
     value: Fraction
@@ -92,7 +92,7 @@ class Const(Node):
 
 
 @interned
-class Integer(Node):
+class Integer(ExpressionNode):
     """real(value): an affine expression of indices and sizes as a number. It costs nothing and has no differential."""
 
     value: Affine
@@ -103,7 +103,7 @@ class Integer(Node):
 
 
 @interned
-class Add(Node):
+class Add(ExpressionNode):
     """e0 + e1 for sign 1, e0 - e1 for sign -1."""
 
     left: Expr
@@ -119,7 +119,7 @@ class Add(Node):
 
 
 @interned
-class Mul(Node):
+class Mul(ExpressionNode):
     """e0 * e1."""
 
     left: Expr
@@ -133,7 +133,7 @@ class Mul(Node):
 
 
 @interned
-class Call(Node):
+class Call(ExpressionNode):
     """f(e0, ...)."""
 
     function: ScalarFunction
@@ -150,7 +150,7 @@ class Call(Node):
 
 
 @interned
-class MakePair(Node):
+class MakePair(ExpressionNode):
     """(e0, e1)."""
 
     first: Expr
@@ -165,7 +165,7 @@ class MakePair(Node):
 
 
 @interned
-class Proj(Node):
+class Proj(ExpressionNode):
     """fst e for which 0, snd e for which 1."""
 
     which: int
@@ -180,7 +180,7 @@ class Proj(Node):
 
 
 @interned
-class Gen(Node):
+class Gen(ExpressionNode):
     """gen index:size. body, the array of `body` at 0 <= index < size (none if size is negative)."""
 
     index: Index
@@ -193,7 +193,7 @@ class Gen(Node):
 
 
 @interned
-class Sum(Node):
+class Sum(ExpressionNode):
     """sum index:size. body."""
 
     index: Index
@@ -207,7 +207,7 @@ class Sum(Node):
 
 
 @interned
-class Extremum(Node):
+class Extremum(ExpressionNode):
     """max index:size where pred. body for sign 1, min for -1; no point of pred is an error."""
 
     sign: int
@@ -228,7 +228,7 @@ class Extremum(Node):
 
 
 @interned
-class Choice(Node):
+class Choice(ExpressionNode):
     """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error.
 
     Under gens and brackets alone, as a let's value; under a false bracket it is 0, and never looked at.
@@ -243,7 +243,7 @@ class Choice(Node):
 
     def __post_init__(self) -> None:
         _need_real(self.body, f"the body of {self.word}")
-        _set_type(self, Idx(self.size))
+        _set_type(self, BoundedIndex(self.size))
 
     @property
     def word(self) -> str:
@@ -256,7 +256,7 @@ COMPARISONS = ("<", "<=", "=")
 
 
 @interned
-class Compared(Node):
+class Compared(ExpressionNode):
     """left op right, a condition on values: 1 where it holds, else 0. It costs 1 and has no differential.
 
     A condition is an index below 2, so what predicates say of it, c[i] = 1 or c[i] = 0, exclude one another, and one of
@@ -273,11 +273,11 @@ class Compared(Node):
         assert self.op in COMPARISONS, self.op
         _need_real(self.left, f"the left side of {self.op}")
         _need_real(self.right, f"the right side of {self.op}")
-        _set_type(self, Idx(constant(2)))
+        _set_type(self, BoundedIndex(constant(2)))
 
 
 @interned
-class Access(Node):
+class Access(ExpressionNode):
     """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
 
     body: Expr
@@ -292,7 +292,7 @@ class Access(Node):
 
 
 @interned
-class Bracket(Node):
+class Bracket(ExpressionNode):
     """[pred] * body: `body` where pred holds, else the zero of its type; then `body` is not evaluated."""
 
     pred: Predicate
@@ -304,7 +304,7 @@ class Bracket(Node):
 
 
 @interned
-class Let(Node):
+class Let(ExpressionNode):
     """let var = value in body. An index array is bound to choices, and used in affine expressions alone."""
 
     var: Var | IndexArray
@@ -322,7 +322,7 @@ class Let(Node):
 
 
 @interned
-class Apply(Node):
+class Apply(ExpressionNode):
     """routine(arguments): a whole function of arrays, whose adjoint is declared and not derived."""
 
     routine: Routine
@@ -339,7 +339,7 @@ RECURRENCES = ("fold", "scan", "prescan", "states")
 
 
 @interned
-class Recur(Node):
+class Recur(ExpressionNode):
     """word index:size with state = init . step.
 
     The state is `init` at first, and each step at 0 <= index < size makes of it the value of `step`, in which the
@@ -478,7 +478,7 @@ class Routine:
 
 def type_of(x: Var | IndexArray) -> Type:
     """The type of a variable or index array that a `let` binds."""
-    return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
+    return array(x.sizes, BoundedIndex(x.size)) if isinstance(x, IndexArray) else x.type
 
 
 def with_sizes(kind: Type, sizes: Mapping[Atom, Affine]) -> Type:

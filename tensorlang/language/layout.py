@@ -44,7 +44,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class LayoutBlock:
     """Documents one after the other, `indent` deeper than what is around them.
 
     A group is on one line if it fits there, a rigid block always is.
@@ -60,7 +60,7 @@ class Block:
         object.__setattr__(self, "width", sum(map(_width, self.parts)))
 
 
-Doc = str | Break | Fence | Block
+Doc = str | Break | Fence | LayoutBlock
 
 Row = tuple[int, Doc]
 """An indentation, and a document that begins on its own line."""
@@ -71,22 +71,22 @@ FILL = Break(always=False)
 
 def concat(*parts: Doc) -> Doc:
     """The parts one after the other."""
-    return Block(parts)
+    return LayoutBlock(parts)
 
 
 def nest(*parts: Doc) -> Doc:
     """The parts, whose new lines are indented."""
-    return Block(parts, indent=2)
+    return LayoutBlock(parts, indent=2)
 
 
 def group(*parts: Doc) -> Doc:
     """The parts, on one line if they fit."""
-    return Block(parts, group=True)
+    return LayoutBlock(parts, group=True)
 
 
 def rigid(*parts: Doc) -> Doc:
     """The parts, on one line whether they fit or not."""
-    return Block(parts, rigid=True)
+    return LayoutBlock(parts, rigid=True)
 
 
 def joined(parts: list[Doc], line: Doc = LINE) -> Doc:
@@ -103,14 +103,14 @@ def lines(rows: Iterable[Row], width: float, limit: float = float("inf")) -> Ite
     A line of dots replaces the line with which the text would exceed `limit` characters, and those after it.
     """
     spent = 0
-    known: dict[Block, str] = {}
+    known: dict[LayoutBlock, str] = {}
     for outer, doc in rows:
         start = column = outer
         out: list[str] = []
         stack: list[tuple[int, bool, Doc]] = [(start, False, doc)]
         while stack:
             indent, flat, d = stack.pop()
-            if isinstance(d, Block):
+            if isinstance(d, LayoutBlock):
                 flat = flat or d.rigid or (d.group and column + d.width <= width)
                 if not flat or d.width > _CHUNK:
                     indent += d.indent
@@ -158,7 +158,7 @@ def _flat(doc: Doc) -> str:
                 out.append(text)
             case Break():
                 out.append(" ")
-            case Block(parts):
+            case LayoutBlock(parts):
                 stack.extend(reversed(parts))
     return "".join(out)
 

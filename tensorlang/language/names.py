@@ -34,10 +34,10 @@ from tensorlang.language.predicates import (
 
 Named = Var | Index | Size | Relation | IndexArray
 Bound = tuple[Named, str | None, str, int]
-"""The state that `Names.restore` needs."""
+"""The state that `ObjectNames.restore` needs."""
 
 
-class Names:
+class ObjectNames:
     """A spelling for each named object: its own name, with a number if that is taken.
 
     Two objects in scope at once never share a spelling, and no spelling is a keyword or a scalar function.

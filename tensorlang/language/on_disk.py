@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tensorlang import disk
 from tensorlang.errors import LimitError, TensorlangError
-from tensorlang.language.encoded import Encoding, Refused
+from tensorlang.language.encoded import Encoding, EncodingRefused
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def recall(
     encoding = Encoding()
     try:
         question = b"\n".join([json.dumps([what, versions]).encode(), encoding.encode(given), b""])
-    except Refused:
+    except EncodingRefused:
         return make()
     known = disk.read(question)
     if known is not None:
@@ -53,6 +53,6 @@ def recall(
     start = thread_time()
     made = make()
     if thread_time() - start >= LEAST and disk.is_unchanged():
-        with suppress(Refused):
+        with suppress(EncodingRefused):
             disk.write(question, encoding.encode(tell(made)))
     return made

@@ -40,7 +40,7 @@ from tensorlang.language.layout import LINE, Doc, Row, concat, group, joined, ne
 from tensorlang.language.names import Named, free_names, plain_name
 from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, Notation, decimal
 from tensorlang.language.predicates import TRUE, Predicate, Relation
-from tensorlang.language.types import Idx, Pair, Type, shape
+from tensorlang.language.types import BoundedIndex, Pair, Type, shape
 from tensorlang.recursion import Deep, call, run
 
 _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
@@ -92,7 +92,7 @@ class Printer(ConditionPrinter):
             return f"{self.notation.relation}({self.affines(kind.sizes)})"
         sizes, element = shape(type_of(kind) if isinstance(kind, Var | IndexArray) else kind)
         inner: Doc = self.notation.real
-        if isinstance(element, Idx):
+        if isinstance(element, BoundedIndex):
             inner = f"{self.notation.index}({self.affine(element.size)})"
         elif isinstance(element, Pair):
             first: Doc = yield from call(self.type(element.first))

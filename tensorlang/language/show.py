@@ -12,7 +12,7 @@ from math import inf
 
 from tensorlang import shown
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Node
+from tensorlang.language.grammar import Expr, ExpressionNode
 from tensorlang.language.layout import Row, lines
 from tensorlang.language.names import Named
 from tensorlang.language.notation import TEXT, UNICODE, Notation
@@ -28,7 +28,7 @@ def _of_function(f: Function, limit: float = inf) -> Iterator[str]:
     return function_lines(f, limit=limit)
 
 
-@shown.lines.register(Node)
+@shown.lines.register(ExpressionNode)
 def _of_expression(e: Expr, limit: float = inf) -> Iterator[str]:
     return expr_lines(e, limit=limit)
 

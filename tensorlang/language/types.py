@@ -62,7 +62,7 @@ class Array(Shown):
 
 
 @interned
-class Idx(Shown):
+class BoundedIndex(Shown):
     """An index: an integer from 0 to size - 1. Only arrays of indices are of this type, and choices."""
 
     size: Affine
@@ -71,7 +71,7 @@ class Idx(Shown):
         return f"idx({self.size})"
 
 
-Type = Real | Pair | Array | Idx
+Type = Real | Pair | Array | BoundedIndex
 
 R = Real()
 
@@ -97,7 +97,7 @@ def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
 
 def of_indices(kind: Type) -> bool:
     """Whether `kind` is an index, or an array of indices."""
-    return isinstance(shape(kind)[1], Idx)
+    return isinstance(shape(kind)[1], BoundedIndex)
 
 
 def struct_of_arrays(kind: Type) -> Type:
@@ -139,7 +139,7 @@ def _text(kind: Type) -> str:
                 out.append(text)
             case Real():
                 out.append("R")
-            case Idx(size):
+            case BoundedIndex(size):
                 out.append(f"idx({size})")
             case Pair(first, second):
                 stack += [")", second, ", ", first, "("]

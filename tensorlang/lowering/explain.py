@@ -62,7 +62,7 @@ class Explained:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Table):
+class LoweringExplanation(Table):
     """What lowering a program for `target` decided: see `Explained`; `notes` are about the whole program."""
 
     HEADER = ("statement", "stored", "computed by", "not by", "cost")

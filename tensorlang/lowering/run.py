@@ -31,14 +31,14 @@ from tensorlang.lowering.checked import check_traced
 from tensorlang.lowering.coordinates import Coordinates, points_or_mask
 from tensorlang.lowering.emit.runnable import Runnable, runnable
 from tensorlang.lowering.kept import Kept
-from tensorlang.shown import Code
+from tensorlang.shown import GeneratedCode
 from tensorlang.simplification import simplify
 from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:  # what made the code is imported when it is asked for: code that is kept on disk needs none of it
     from tensorlang.lowering.arrays.program import ArrayProgram
     from tensorlang.lowering.emit.module import Source
-    from tensorlang.lowering.explain import Explanation
+    from tensorlang.lowering.explain import LoweringExplanation
     from tensorlang.lowering.plan.ir import Plan
 
 _BUILTINS = (
@@ -64,7 +64,7 @@ _BUILTINS = (
 )
 
 
-class Lowered(Code):
+class Lowered(GeneratedCode):
     """A program as Python that uses `jax.numpy`.
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
@@ -144,7 +144,7 @@ class Lowered(Code):
 
     def explain(
         self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
-    ) -> Explanation:
+    ) -> LoweringExplanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
         With `on_points` it is about the source for relations that are given by their points. Otherwise it gives what
@@ -155,7 +155,7 @@ class Lowered(Code):
         """
         from tensorlang.lowering.arrays.cost import cost_notes, cost_of, step_cost
         from tensorlang.lowering.emit.recurrences import Recurrent
-        from tensorlang.lowering.explain import Explained, Explanation
+        from tensorlang.lowering.explain import Explained, LoweringExplanation
 
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         sizes = together(given, by_name)
@@ -168,7 +168,7 @@ class Lowered(Code):
             notes = [] if relations else cost_notes(recurrent.cost, sizes)
             if recurrent.calls_routines:
                 notes.append("What functions of arrays from outside take is not counted.")
-            return Explanation("jax", tuple(recurrent.explained), tuple(notes))
+            return LoweringExplanation("jax", tuple(recurrent.explained), tuple(notes))
         made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
@@ -177,7 +177,7 @@ class Lowered(Code):
             steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
             notes += cost_notes(cost, sizes)
         literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
-        return Explanation("jax", (*literals, *steps), tuple(notes))
+        return LoweringExplanation("jax", (*literals, *steps), tuple(notes))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -245,7 +245,7 @@ class Lowered(Code):
         return self._forms[on_points]
 
 
-class Made(Protocol):
+class LoweredSource(Protocol):
     """The source of a function: see `Source`."""
 
     name: str
@@ -262,12 +262,12 @@ class Form:
     """The program for one way to give the relations: its source, the compiled function, and one that is called with
     arrays as a user has given them, by position, if only their shapes and dtypes matter."""
 
-    made: Made
+    made: LoweredSource
     run: Callable[..., Any]
     direct: Callable[..., Any] | None = None
 
 
-def _direct(f: Function, made: Made, run: Callable[..., Any]) -> Callable[..., Any] | None:
+def _direct(f: Function, made: LoweredSource, run: Callable[..., Any]) -> Callable[..., Any] | None:
     """`run` compiled for arrays as `f` takes them. Their shapes and dtypes are checked once, as it is traced, so that a
     call does nothing except run the code. None if elements matter, or sizes that no shape determines."""
     if made.told or not all(isinstance(p, Var) for p in f.params):

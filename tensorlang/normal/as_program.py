@@ -37,6 +37,7 @@ from tensorlang.language.types import R, array, leaves
 from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -51,7 +52,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     factor_indices,
     inner_ranges,
     is_given,
@@ -63,7 +63,7 @@ from tensorlang.recursion import Deep, call, run
 
 
 @shown.lines.register(Defined)
-def _of_statement(x: Statement | Term, limit: float = inf) -> Iterable[str]:
+def _of_statement(x: Statement | Addend, limit: float = inf) -> Iterable[str]:
     return shown.lines(right_side(x), limit)
 
 
@@ -151,9 +151,9 @@ def element(x: Integers, at: tuple[Affine, ...]) -> Expr:
     return real(x.value.substitute(dict(zip(own_indices(x), at, strict=True))))
 
 
-def right_side(x: Statement | Term) -> Expr:
+def right_side(x: Statement | Addend) -> Expr:
     """The right-hand side of `x` on its own; operands that are no inputs are called X0, X1, ..."""
-    if isinstance(x, Term):
+    if isinstance(x, Addend):
         x = Addition((x,), x.operand.shape)
     given: dict[Statement, Expr] = {}
     for y in operands(x):

@@ -24,11 +24,11 @@ from tensorlang.normal.ssa import (
     Defining,
     Input,
     Loop,
+    LoopStep,
     Outputs,
     Result,
     Statement,
     States,
-    Step,
     Whole,
     live,
     looked_up,
@@ -76,7 +76,7 @@ def has_recurrences(f: Function) -> bool:
 # steps as programs
 
 
-def step_ssa(step: Step) -> SSA:
+def step_ssa(step: LoopStep) -> SSA:
     """A step as a program of its frees, its states, and then the time."""
     listed: dict[Statement, None] = {}
     stack = list(reversed((*step.choices, *step.outputs)))
@@ -110,10 +110,10 @@ def made_step(
     time: IndexArray,
     outputs: Sequence[Statement],
     choices: Iterable[Statement],
-) -> Step:
+) -> LoopStep:
     """The step that computes `outputs` from these variables, which stand for arrays and numbers, looking up
     `choices`."""
-    s = step_ssa(Step(tuple(own_states), tuple(frees), time, tuple(outputs), tuple(choices)))
+    s = step_ssa(LoopStep(tuple(own_states), tuple(frees), time, tuple(outputs), tuple(choices)))
     level = depth(s.statements)
     count = len(frees)
     named = [
@@ -126,7 +126,7 @@ def made_step(
     for x in s.statements:
         moved[x] = change.get(x) or with_operands(x, moved)
     made = tuple(moved[x] for x in outputs)
-    return Step(tuple(named[count:]), tuple(named[:count]), time, made, choices_of(moved.values()))
+    return LoopStep(tuple(named[count:]), tuple(named[:count]), time, made, choices_of(moved.values()))
 
 
 def choices_of(statements: Iterable[Statement]) -> tuple[Statement, ...]:
@@ -134,9 +134,9 @@ def choices_of(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     return tuple(dict.fromkeys(x for x in statements if isinstance(x, Defining)))
 
 
-def with_outputs(step: Step, s: SSA) -> Step:
+def with_outputs(step: LoopStep, s: SSA) -> LoopStep:
     """`step` with the outputs of `s`, a program of the same parameters."""
-    return Step(step.states, step.frees, step.time, tuple(output_list(s.outputs)), choices_of(s.statements))
+    return LoopStep(step.states, step.frees, step.time, tuple(output_list(s.outputs)), choices_of(s.statements))
 
 
 # SSA
@@ -155,7 +155,7 @@ class Apart:
     loops: tuple[Whole, ...]
     given: Mapping[Input, tuple[int, int, str]]
 
-    def joined(self, s: SSA, change: Callable[[Step], Step] = lambda step: step) -> SSA:
+    def joined(self, s: SSA, change: Callable[[LoopStep], LoopStep] = lambda step: step) -> SSA:
         """`s`, the transformed program, with the recurrences put back and their steps changed."""
         if not self.loops:
             return s
@@ -168,7 +168,7 @@ class Apart:
             self.given,
         )
 
-    def _maker(self, k: int, change: Callable[[Step], Step]) -> Maker:
+    def _maker(self, k: int, change: Callable[[LoopStep], LoopStep]) -> Maker:
         whole = self.loops[k]
 
         def make(read: Sequence[Statement]) -> Whole:

@@ -74,7 +74,7 @@ def integers(value: Affine, shape: Shape) -> Integers:
 
 
 @interned
-class Step:
+class LoopStep:
     """A step of a recurrence: it computes the next states from `states`, the values `frees`, and the `time`.
 
     Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one object. `choices`
@@ -93,7 +93,7 @@ class Loop:
     """A recurrence of `size` steps from the first states `inits`, whose steps read the values of `frees`."""
 
     size: Affine
-    step: Step
+    step: LoopStep
     inits: tuple[Statement, ...]
     frees: tuple[Statement, ...]
 
@@ -190,7 +190,7 @@ class Constant(Defined):
 
 
 @interned
-class Term(Defined):
+class Addend(Defined):
     """sign * [pred] * operand[g], a term of an addition."""
 
     sign: int
@@ -202,7 +202,7 @@ class Term(Defined):
 class Addition(Defined):
     """gen g. the sum of its terms."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Addend, ...]
     shape: Shape
 
 

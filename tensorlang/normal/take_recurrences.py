@@ -43,8 +43,8 @@ from tensorlang.normal.ssa import (
     Application,
     Input,
     Loop,
+    LoopStep,
     Statement,
-    Step,
     output_list,
 )
 from tensorlang.normal.traces import without_traces
@@ -137,7 +137,7 @@ def _maker(taken: Taken, normal: Normal) -> Maker:
     return sum(counts), make
 
 
-def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
+def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> LoopStep:
     """The step of `e` as SSA over canonical variables: one for each part of the state and of each of `frees`."""
     level = height(e.step)
     time = canonical_time(e.index.name, e.size, level)
@@ -158,7 +158,7 @@ def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
     own = tuple(part for x in frees for part in held[x])
     params = (*own, *held[e.state], time, *others)
     s = normal(Function("step", params, body))
-    return Step(tuple(held[e.state]), own, time, tuple(output_list(s.outputs)), choices_of(s.statements))
+    return LoopStep(tuple(held[e.state]), own, time, tuple(output_list(s.outputs)), choices_of(s.statements))
 
 
 def _gathered(kind: Type, parts: Sequence[Var]) -> Expr:

@@ -34,6 +34,7 @@ from tensorlang.normal.contraction import contracted, contraction, inner_solutio
 from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Application,
     Comparison,
@@ -47,7 +48,6 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     States,
-    Term,
     live,
     operands,
     output_list,
@@ -112,7 +112,7 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
         case Input() | Constant():
             return x
         case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, t.pred, new[t.operand]) for t in terms), shape)
+            return Addition(tuple(Addend(t.sign, t.pred, new[t.operand]) for t in terms), shape)
         case Map(p, f, arguments, shape):
             return Map(p, f, tuple(new[y] for y in arguments), shape)
         case Contraction(p, factors, summed, shape):
@@ -129,7 +129,7 @@ def with_predicates(x: Statement, change: Callable[[Predicate], Predicate]) -> S
         case Input() | Constant():
             return x
         case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, change(t.pred), t.operand) for t in terms), shape)
+            return Addition(tuple(Addend(t.sign, change(t.pred), t.operand) for t in terms), shape)
         case Map(p, f, arguments, shape):
             return Map(change(p), f, arguments, shape)
         case Contraction(p, factors, summed, shape):
@@ -170,14 +170,14 @@ def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
             return Comparison(array, op, simplify_in(guard, own_ranges(x)), left, right)
 
 
-def addition(terms: list[Term], shape: Shape) -> Statement:
+def addition(terms: list[Addend], shape: Shape) -> Statement:
     """gen g. the sum of the terms, without zeros; a single positive term that is not masked becomes its operand."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
-    kept: list[Term] = []
+    kept: list[Addend] = []
     for t in terms:
         p = simplify_in(t.pred, ranges)
         if p is not FALSE and not is_zero(t.operand):
-            kept.append(_unmasked(Term(t.sign, p, t.operand)))
+            kept.append(_unmasked(Addend(t.sign, p, t.operand)))
     if len(set(kept)) < len(kept):
         kept = [_times(t, count, shape) for t, count in Counter(kept).items()]
     kept = _disjoint_joined(kept, ranges)
@@ -188,7 +188,7 @@ def addition(terms: list[Term], shape: Shape) -> Statement:
     return Addition(tuple(kept), shape)
 
 
-def _times(t: Term, count: int, shape: Shape) -> Term:
+def _times(t: Addend, count: int, shape: Shape) -> Addend:
     """e + .. + e is n * e."""
     if count == 1:
         return t
@@ -196,16 +196,16 @@ def _times(t: Term, count: int, shape: Shape) -> Term:
     at = axes(len(shape), len(shape))
     places = conjunction([t.pred, *(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True))])
     product = contraction(shape, own, [(Constant(Fraction(count), ()), ()), (t.operand, at)], {}, places)
-    return Term(t.sign, t.pred, product)
+    return Addend(t.sign, t.pred, product)
 
 
-def _is_under(t: Term) -> bool:
+def _is_under(t: Addend) -> bool:
     """Whether the operand of a term is a product that is 0 where the term's predicate is false."""
     x = t.operand
     return isinstance(x, Contraction) and set(conjuncts(t.pred)) <= set(conjuncts(inner_solution(x).rest))
 
 
-def _unmasked(t: Term) -> Term:
+def _unmasked(t: Addend) -> Addend:
     """The term `t`; if its operand is index-only, with the operand's bracket, which a number then loses itself."""
     x = t.operand
     if not isinstance(x, Contraction) or not only_moves(x):
@@ -214,25 +214,25 @@ def _unmasked(t: Term) -> Term:
     if solution.free or solution.rest is TRUE:
         return t
     if x.factors[0].shape:
-        return Term(t.sign, conjunction([t.pred, solution.rest]), x)
-    return Term(
+        return Addend(t.sign, conjunction([t.pred, solution.rest]), x)
+    return Addend(
         t.sign,
         conjunction([t.pred, solution.rest]),
         contraction(x.shape, own_indices(x), [(x.factors[0], ())], {}, TRUE),
     )
 
 
-def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
+def _disjoint_joined(terms: list[Addend], ranges: Ranges) -> list[Addend]:
     """[p]*e + [q]*e is [p or q]*e if p and q exclude each other."""
     if len({(t.sign, t.operand) for t in terms}) == len(terms):
-        return [Term(t.sign, simplify_in(t.pred, ranges), t.operand) for t in terms]
+        return [Addend(t.sign, simplify_in(t.pred, ranges), t.operand) for t in terms]
     groups: dict[tuple[int, Statement], list[_Alternatives]] = {}
     for t in terms:
         parts = groups.setdefault((t.sign, t.operand), [])
         if not any(part.join(t.pred, ranges) for part in parts):
             parts.append(_Alternatives(t.pred))
     return [
-        Term(sign, simplify_in(disjunction(part.joined), ranges), operand)
+        Addend(sign, simplify_in(disjunction(part.joined), ranges), operand)
         for (sign, operand), parts in groups.items()
         for part in parts
     ]

@@ -59,6 +59,7 @@ from tensorlang.normal.as_program import to_function
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -69,7 +70,6 @@ from tensorlang.normal.ssa import (
     Outputs,
     Selection,
     Statement,
-    Term,
     comparison,
     integers,
     operands,
@@ -99,7 +99,7 @@ def ssa_of(f: Function) -> SSA:
 
     Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
     """
-    builder = Builder({p for p in f.params if isinstance(p, Var)})
+    builder = StatementBuilder({p for p in f.params if isinstance(p, Var)})
     given, body = bindings(f.body)
     for x, value in given:
         builder.bind(x, value)
@@ -107,7 +107,7 @@ def ssa_of(f: Function) -> SSA:
     return SSA(f.name, f.params, tuple(builder.statements), outputs, builder.names, f.results)
 
 
-def _outputs(builder: Builder, e: Expr) -> Deep[Outputs]:
+def _outputs(builder: StatementBuilder, e: Expr) -> Deep[Outputs]:
     if isinstance(e, MakePair):
         return (yield from call(_outputs(builder, e.first))), (yield from call(_outputs(builder, e.second)))
     return builder.translate(e)
@@ -135,7 +135,7 @@ _Done = dict[tuple[Expr, _Scope, Predicate], Statement]
 """S(i, p, e) for readers that read it only where a further predicate holds."""
 
 
-class Builder:
+class StatementBuilder:
     """Translates expressions to statements, in order; each statement is listed once."""
 
     def __init__(self, params: set[Var]) -> None:
@@ -254,7 +254,7 @@ class Builder:
                     both = conjunction([p, q])
                     operand = yield from call(self._translate(part, scope.under(both), both, done))
                     where = _read_of(operand, both) if isinstance(side, Add) else both
-                    terms.append(Term(s, where, operand))
+                    terms.append(Addend(s, where, operand))
                 return self.emit(Addition(tuple(terms), sizes))
             case Mul(left, right):  # 5.32
                 factors = []

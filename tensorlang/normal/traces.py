@@ -27,9 +27,9 @@ from tensorlang.normal.ssa import (
     Contraction,
     Input,
     Loop,
+    LoopStep,
     Statement,
     States,
-    Step,
     factor_indices,
     inner_ranges,
     live,
@@ -102,7 +102,7 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    whole = Step(step.states, step.frees, step.time, tuple(new[y] for y in step.outputs), choices_of(new.values()))
+    whole = LoopStep(step.states, step.frees, step.time, tuple(new[y] for y in step.outputs), choices_of(new.values()))
     read_there = {y.param for y in step_ssa(whole).statements if isinstance(y, Input)}
     frees = {v: y for v, y in zip(step.frees, loop.frees, strict=True) if v in read_there} | further
     again = made_step(step.states, tuple(frees), step.time, whole.outputs, whole.choices)

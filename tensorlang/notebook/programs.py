@@ -12,7 +12,7 @@ from functools import singledispatch
 from itertools import chain, islice, pairwise
 
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Node
+from tensorlang.language.grammar import ExpressionNode
 from tensorlang.language.latex import (
     affine_latex,
     aligned,
@@ -26,14 +26,13 @@ from tensorlang.language.lets import bindings
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.predicates import Condition, Relation
 from tensorlang.language.show import expr_lines, function_lines
-from tensorlang.language.types import Array, Idx, Pair, Real
+from tensorlang.language.types import Array, BoundedIndex, Pair, Real
 from tensorlang.normal.as_program import opening, right_side, to_function
 from tensorlang.normal.ssa import SSA, Defined
 from tensorlang.notebook.html import code, fold, note, page, preformatted
 from tensorlang.notebook.lattice import picture, set_text
 from tensorlang.shown import html, latex
-from tensorlang.surface.terms import Cond
-from tensorlang.surface.terms import Idx as IndexTerm
+from tensorlang.surface.terms import Cond, Idx
 
 MOST_ROWS = 40
 MOST_LATEX = 4_000
@@ -110,7 +109,7 @@ def _of_ssa(s: SSA) -> Listing:
 
 
 @listing.register
-def _of_expr(e: Node) -> Listing:
+def _of_expr(e: ExpressionNode) -> Listing:
     return Listing(
         lambda: expr_rows(e, MOST_LATEX),  # type: ignore[arg-type]
         lambda: expr_lines(e, UNICODE, _MOST_TEXT),  # type: ignore[arg-type]
@@ -130,13 +129,13 @@ def _latex(value: object) -> str | None:
     return listing(value).latex()
 
 
-for _kind in (Function, SSA, Node, Defined):
+for _kind in (Function, SSA, ExpressionNode, Defined):
     html.register(_kind, _html)
     latex.register(_kind, _latex)
 
 
-@latex.register(Real | Array | Pair | Idx)
-def _type_latex(kind: Real | Array | Pair | Idx) -> str | None:
+@latex.register(Real | Array | Pair | BoundedIndex)
+def _type_latex(kind: Real | Array | Pair | BoundedIndex) -> str | None:
     return Listing(lambda: type_rows(kind, MOST_LATEX), lambda: iter(())).latex()
 
 
@@ -146,7 +145,7 @@ def _relation_latex(relation: Relation) -> str:
 
 
 @latex.register
-def _index_latex(index: IndexTerm) -> str:
+def _index_latex(index: Idx) -> str:
     return f"${affine_latex(index.affine)}$"
 
 

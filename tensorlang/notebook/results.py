@@ -20,7 +20,7 @@ from tensorlang.language.show import function_lines
 from tensorlang.normal.rules import PassRule
 from tensorlang.notebook.html import block, code, escape, fold, note, page, preformatted, table
 from tensorlang.notebook.source import highlighted
-from tensorlang.shown import Code, Table, html, latex
+from tensorlang.shown import GeneratedCode, Table, html, latex
 
 _MOST_CELLS = 12
 _MOST_ROWS = 300
@@ -144,7 +144,7 @@ def _told(told: Told) -> str:
 
 
 @html.register
-def _lowered_html(lowered: Code) -> str:
+def _lowered_html(lowered: GeneratedCode) -> str:
     """The source, which folds if it is long, and its arguments and results."""
     f = lowered.function
     helpers, definition, own = lowered.source.rpartition("\ndef ")

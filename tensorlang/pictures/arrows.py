@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlang.derivatives.derivation import Derivation
-from tensorlang.derivatives.transcript import Names
+from tensorlang.derivatives.transcript import DerivationNames
 from tensorlang.language.function import Function
 from tensorlang.language.show import expr_text
 from tensorlang.normal import normal_ssa
@@ -34,14 +34,14 @@ from tensorlang.pictures.graphs import (
     Called,
     Edge,
     Graph,
+    GraphNode,
     Item,
-    Node,
     description,
     graph_of,
     legend,
     roomy,
 )
-from tensorlang.pictures.layers import Layout, Point, label_place, layered
+from tensorlang.pictures.layers import GraphLayout, Point, label_place, layered
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.simplification import simplify_ssa
 
@@ -57,7 +57,7 @@ _UNCHANGED = "unchanged"
 _KEY = 0.24
 
 
-def _width(n: Node) -> float:
+def _width(n: GraphNode) -> float:
     return max(_LETTER * max(len(n.name) + 1, 0.75 * len(n.detail) + 1), 0.5)
 
 
@@ -92,7 +92,7 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
     left. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
     """
     d = derive(f, wrt)
-    names = Names(d)
+    names = DerivationNames(d)
 
     def called(x: Statement) -> str:
         return expr_text(names.expr(x))
@@ -144,7 +144,9 @@ def _backwards(d: Derivation) -> tuple[dict[Item, Statement], set[tuple[Statemen
     return cotangents, passed
 
 
-def _cotangent(d: Derivation, x: Item, cotangents: Mapping[Item, Statement], called: Called, node: Node) -> Node:
+def _cotangent(
+    d: Derivation, x: Item, cotangents: Mapping[Item, Statement], called: Called, node: GraphNode
+) -> GraphNode:
     """The text at the cotangent of `x`: its name, and the values of the program in it."""
     value = cotangents[x]
     own = node.name if len(node.of) > 1 else called(x)  # type: ignore[arg-type]
@@ -173,20 +175,20 @@ def _line(kind: str) -> Literal["-", "--"]:
     return "--" if kind in ("data", "choice", KINDS["data"], KINDS["choice"]) else "-"
 
 
-def _key(nodes: Mapping[Item, Node]) -> dict[str, str]:
+def _key(nodes: Mapping[Item, GraphNode]) -> dict[str, str]:
     """The meanings of the colours."""
     return {text: _COLOURS[kind] for kind, text in legend(n.kind for n in nodes.values()).items()}
 
 
 def _inches(
-    layout: Layout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
+    layout: GraphLayout[Item], nodes: Mapping[Item, GraphNode], edges: Mapping[Edge, str], key: Collection[str]
 ) -> tuple[float, float]:
     left, right, depth = _extent(layout, nodes, edges, key)
     return min(max(right - left + 0.3, 2.2), 14), min(_LAYER * (depth + 1) + _KEY * len(key) + 0.4, 20)
 
 
 def _extent(
-    layout: Layout[Item], nodes: Mapping[Item, Node], edges: Mapping[Edge, str], key: Collection[str]
+    layout: GraphLayout[Item], nodes: Mapping[Item, GraphNode], edges: Mapping[Edge, str], key: Collection[str]
 ) -> tuple[float, float, float]:
     places = layout.places
     left = min((places[x][0] - _width(n) / 2 for x, n in nodes.items()), default=0)
@@ -199,8 +201,8 @@ def _extent(
 
 def _draw(
     ax: Axes,
-    layout: Layout[Item],
-    nodes: Mapping[Item, Node],
+    layout: GraphLayout[Item],
+    nodes: Mapping[Item, GraphNode],
     edges: Mapping[Edge, str],
     key: Mapping[str, str],
     turned: bool = False,

@@ -61,7 +61,7 @@ Called = Callable[[Statement], str]
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """The text at a node: its name, a formula, and its kind; `of` are all the statements that it represents."""
 
     name: str
@@ -74,7 +74,7 @@ class Node:
 class Graph:
     """Nodes by the first statement of each, ordered so that readers come later; and the labels of arrows."""
 
-    nodes: Mapping[Item, Node]
+    nodes: Mapping[Item, GraphNode]
     edges: Mapping[Edge, str]
     note: str
 
@@ -186,11 +186,11 @@ def _form(x: Item) -> Hashable:
     return x
 
 
-def _node(x: Item, group: list[Item], called: Called) -> Node:
+def _node(x: Item, group: list[Item], called: Called) -> GraphNode:
     names = [_name(y, called) for y in group[:_NAMED]]
     if len(group) > 1:
         names = [*names[: _NAMED - 1], "…", _name(group[-1], called), f"×{len(group)}"]
-    return Node(cut(" ".join(names), DETAIL), _detail(x, called), kind_of(x), tuple(group))
+    return GraphNode(cut(" ".join(names), DETAIL), _detail(x, called), kind_of(x), tuple(group))
 
 
 def _name(x: Item, called: Called) -> str:

@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Layout(Generic[T]):
+class GraphLayout(Generic[T]):
     """The places of nodes, and the points of arrows in each layer, including their ends.
 
     Layers are 1 apart, the first at 0 and the others below it.
@@ -32,7 +32,7 @@ class Layout(Generic[T]):
     arrows: Mapping[tuple[T, T], tuple[Point, ...]]
 
 
-def layered(nodes: Sequence[T], edges: Collection[tuple[T, T]], widths: Mapping[T, float]) -> Layout[T]:
+def layered(nodes: Sequence[T], edges: Collection[tuple[T, T]], widths: Mapping[T, float]) -> GraphLayout[T]:
     """Places for `nodes`, each after those from which `edges` lead to it."""
     rank = _ranks(nodes, edges)
     number = {x: k for k, x in enumerate(nodes)}
@@ -59,7 +59,7 @@ def layered(nodes: Sequence[T], edges: Collection[tuple[T, T]], widths: Mapping[
     level = {v: -float(k) for k, layer in enumerate(layers) for v in layer}
     places = {x: (across[k], level[k]) for x, k in number.items()}
     arrows = {edge: tuple((across[v], level[v]) for v in chain) for edge, chain in chains.items()}
-    return Layout(places, arrows)
+    return GraphLayout(places, arrows)
 
 
 def _ranks(nodes: Sequence[T], edges: Collection[tuple[T, T]]) -> dict[T, int]:

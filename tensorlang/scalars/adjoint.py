@@ -13,8 +13,8 @@ from tensorlang.scalars.code import (
     ABSENT,
     Back,
     Code,
+    FreshNames,
     If,
-    Names,
     Op,
     Stmt,
     Value,
@@ -32,7 +32,7 @@ Bars = dict[str, Value]
 
 
 class _Adjoint:
-    def __init__(self, act: set[str], kinds: dict[str, type], fresh: Names) -> None:
+    def __init__(self, act: set[str], kinds: dict[str, type], fresh: FreshNames) -> None:
         self.active = act
         self.kinds = dict(kinds)
         self.fresh = fresh
@@ -177,7 +177,7 @@ def _new(v: Value, names: dict[str, str]) -> Value:
     return names.get(v, v) if isinstance(v, str) else v
 
 
-def adjoint(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: Names) -> Code:
+def adjoint(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: FreshNames) -> Code:
     """`code` with the partial derivatives of its first result by `wrt` as further results, computed by its adjoint."""
     act = active(code, wrt, kinds)
     made = _Adjoint(act, kinds, fresh)

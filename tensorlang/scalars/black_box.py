@@ -22,8 +22,8 @@ from tensorlang.language.scalar_code import Loops, Shared
 from tensorlang.scalars.adjoint import adjoint
 from tensorlang.scalars.code import (
     Code,
+    FreshNames,
     If,
-    Names,
     Stmt,
     While,
     branch_sites,
@@ -40,7 +40,7 @@ from tensorlang.scalars.text import code_text
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScalarPlan:
     """The plan for a scalar function.
 
     `code` is its form, and `mode` the way to its derivatives: "inlined" without data-dependent loops, else "dual" or
@@ -129,10 +129,10 @@ def derived(code: Code, mode: str) -> Code:
     return made(code, differentiable(code), types(code), _fresh(code))
 
 
-def _fresh(code: Code) -> Names:
+def _fresh(code: Code) -> FreshNames:
     """Names that don't occur in `code`."""
     numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
-    return Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
+    return FreshNames(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 
 
 def _stores(block: Sequence[Stmt]) -> bool:
@@ -144,13 +144,15 @@ def _stores(block: Sequence[Stmt]) -> bool:
     )
 
 
-def plan_of(code: Code, mode: str = "auto") -> Plan:
+def plan_of(code: Code, mode: str = "auto") -> ScalarPlan:
     """The plan for a function. Raises `ScalarFunctionError` if `mode` is "reverse" and a loop has no bound."""
     value = shortest(code)
     wrt = differentiable(code)
     by_duals = max(0, shortest(derived(code, "dual")) - value)
     if not has_loops(code.body) and mode == "auto":
-        return Plan(code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0)
+        return ScalarPlan(
+            code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0
+        )
     free = unbounded(code.body)
     if mode == "reverse" and free:
         raise ScalarFunctionError(
@@ -170,8 +172,8 @@ def plan_of(code: Code, mode: str = "auto") -> Plan:
     else:
         why = f'mode="{mode}"'
     if mode == "reverse" and reverse is not None and back is not None:
-        return Plan(code, mode, why, value, back, _stored(reverse.body))
-    return Plan(code, "dual", why, value, by_duals, 0)
+        return ScalarPlan(code, mode, why, value, back, _stored(reverse.body))
+    return ScalarPlan(code, "dual", why, value, by_duals, 0)
 
 
 _known: dict[tuple[str, str, int], ScalarFunction] = {}
@@ -212,7 +214,7 @@ class _Derivatives:
     counts visits to the `loops` of the first function.
     """
 
-    def __init__(self, code: Code, plan: Plan, mode: str, name: str, values: int, loops: Loops) -> None:
+    def __init__(self, code: Code, plan: ScalarPlan, mode: str, name: str, values: int, loops: Loops) -> None:
         self.code, self.plan, self.mode, self.name, self.values, self.loops = code, plan, mode, name, values, loops
         self.wrt, self.kinds = differentiable(code), types(code)
         self.moving = code.results[0] in active(code, self.wrt, self.kinds)

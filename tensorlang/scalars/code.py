@@ -101,7 +101,7 @@ class Code:
 
 
 @dataclass
-class Names:
+class FreshNames:
     """Names that are not taken."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(0))

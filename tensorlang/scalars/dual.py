@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorlang.scalars.code import ABSENT, Code, If, Names, Op, Stmt, Value, While, names, without_unused
+from tensorlang.scalars.code import ABSENT, Code, FreshNames, If, Op, Stmt, Value, While, names, without_unused
 from tensorlang.scalars.ops import is_number, partials
 
 
@@ -45,7 +45,7 @@ def active(code: Code, wrt: Sequence[str], kinds: dict[str, type]) -> set[str]:
 
 
 class _Dual:
-    def __init__(self, code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: Names) -> None:
+    def __init__(self, code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: FreshNames) -> None:
         self.fresh = fresh
         self.of: list[dict[str, Value]] = [{x: 1.0} for x in wrt]
         self.active = [active(code, [x], kinds) for x in wrt]
@@ -141,7 +141,7 @@ class _Dual:
         )
 
 
-def dual(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: Names) -> Code:
+def dual(code: Code, wrt: Sequence[str], kinds: dict[str, type], fresh: FreshNames) -> Code:
     """`code` with the partial derivatives of its first result with respect to `wrt` as further results."""
     made = _Dual(code, wrt, kinds, fresh)
     body = made.block(code.body)

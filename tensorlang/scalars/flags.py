@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, defined, without_unused
+from tensorlang.scalars.code import Code, FreshNames, If, Op, Stmt, Value, While, defined, without_unused
 
 
 def without_flags(code: Code) -> Code:
@@ -37,7 +37,7 @@ def _plain(block: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def with_flags(code: Code) -> Code:
     """`code`, which has no flags, with flags added."""
     numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
-    fresh = Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
+    fresh = FreshNames(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 
     def either(a: Value, b: Value, made: list[Stmt]) -> Value:
         if a is False or b is False:

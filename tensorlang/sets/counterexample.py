@@ -11,7 +11,7 @@ from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import Access, Choice, Expr, Extremum, Proj, Var
 from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, less, lookups, relations
 from tensorlang.language.show import predicate_text
-from tensorlang.language.types import Idx, shape
+from tensorlang.language.types import BoundedIndex, shape
 from tensorlang.sets.claims import Claim, failure
 from tensorlang.sets.isl import sample
 
@@ -138,7 +138,7 @@ def _hint(claim: Claim, written: Callable[[Affine], str]) -> str | None:
         return None
     guard = f"{'0 <= ' * low}{written(claim.at)}{f' < {claim.size}' * high}"
     assert isinstance(claim.subject, Access)
-    if isinstance(shape(claim.subject.type)[1], Idx):
+    if isinstance(shape(claim.subject.type)[1], BoundedIndex):
         return f"a condition around it, or beside it, hides it there: {guard}"
     shown = f"({guard})" if isinstance(claim.subject.place, PythonLine) else f"[{guard}]"
     return f"a bracket hides it there: {shown} * {_described(_as_access(claim), written)}"

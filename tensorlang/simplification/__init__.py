@@ -16,7 +16,7 @@ from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, has_recurrences, step_ssa, with_outputs
-from tensorlang.normal.ssa import SSA, States, Step
+from tensorlang.normal.ssa import SSA, LoopStep, States
 from tensorlang.normal.tidy import tidy
 from tensorlang.sets.scopes import postorder
 from tensorlang.simplification.assemble import assemble
@@ -131,7 +131,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     d = apart(s)
     if d.loops:
 
-        def simpler(step: Step) -> Step:
+        def simpler(step: LoopStep) -> LoopStep:
             return with_outputs(step, simplify_ssa(step_ssa(step), sizes))
 
         joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), simpler))

@@ -19,11 +19,11 @@ from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
     Statement,
-    Term,
     factor_indices,
     operands,
     output_list,
@@ -53,16 +53,16 @@ def assemble(s: SSA) -> SSA:
 
 def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statement]) -> Statement:
     """`x` with the sums in `inner` replaced by their terms."""
-    terms: list[Term] = []
+    terms: list[Addend] = []
     stack = list(reversed(x.terms))
     while stack:
         t = stack.pop()
         if t.operand not in inner:
-            terms.append(Term(t.sign, t.pred, new[t.operand]))
+            terms.append(Addend(t.sign, t.pred, new[t.operand]))
         elif isinstance(t.operand, Addition):
-            stack += [Term(t.sign * u.sign, _both(t.pred, u.pred), u.operand) for u in reversed(t.operand.terms)]
+            stack += [Addend(t.sign * u.sign, _both(t.pred, u.pred), u.operand) for u in reversed(t.operand.terms)]
         else:
-            terms.append(_signed(Term(t.sign, t.pred, new[t.operand])))
+            terms.append(_signed(Addend(t.sign, t.pred, new[t.operand])))
     return _negation(addition(terms, x.shape))
 
 
@@ -75,7 +75,7 @@ def _both(outer: Predicate, inner: Predicate) -> Predicate:
     return conjunction([outer, inner])
 
 
-def _signed(t: Term) -> Term:
+def _signed(t: Addend) -> Addend:
     """The term `t`; if its operand is -1 times something, the factor becomes the term's sign."""
     x = t.operand
     if not isinstance(x, Contraction) or len(x.factors) != 2 or x.factors[0] is not _MINUS_ONE:
@@ -86,7 +86,7 @@ def _signed(t: Term) -> Term:
     given = [(x.factors[1], factor_indices(x)[1])]
     s = dict(zip(summed_indices(x), x.summed, strict=True))
     operand = contraction(x.shape, own_indices(x), given, s, x.pred)
-    return Term(-t.sign, conjunction([t.pred, solution.rest]), operand)
+    return Addend(-t.sign, conjunction([t.pred, solution.rest]), operand)
 
 
 def _negation(x: Statement) -> Statement:

@@ -25,7 +25,7 @@ from itertools import islice, permutations
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms, lookups, substitute
-from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Selection, Statement, Term, selections
+from tensorlang.normal.ssa import SSA, Addend, Addition, Constant, Contraction, Map, Selection, Statement, selections
 from tensorlang.normal.tidy import is_index_only, renewed, with_operands
 from tensorlang.simplification.products import Multiplied, Places, Product, signs_by_factors
 
@@ -63,9 +63,9 @@ def _looks_up(p: Predicate, chosen: Set[IndexArray]) -> bool:
     return any(lookup.array in chosen for lookup in lookups(p))
 
 
-def _without_idle_terms(x: Addition, chosen: Set[IndexArray], multiplied: Multiplied) -> tuple[Term, ...]:
+def _without_idle_terms(x: Addition, chosen: Set[IndexArray], multiplied: Multiplied) -> tuple[Addend, ...]:
     """The terms of `x`, without groups of terms at the same chosen places whose sum is 0."""
-    there: dict[frozenset[Predicate], list[Term]] = {}
+    there: dict[frozenset[Predicate], list[Addend]] = {}
     for t in x.terms:
         places = frozenset(q for q in conjuncts(t.pred) if _looks_up(q, chosen))
         if places:

@@ -37,11 +37,11 @@ from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, only_moves
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Contraction,
     Map,
     Statement,
-    Term,
     factor_indices,
     inner_ranges,
     own_indices,
@@ -94,7 +94,7 @@ def _parts(
             found: Parts = [
                 (q, Map(q, f, tuple(_read(y, q, own, new, parts) for y in arguments), shape)) for q in cases
             ]
-            return addition([Term(1, q, y) for q, y in found], shape), found
+            return addition([Addend(1, q, y) for q, y in found], shape), found
         case Addition(terms, _):
             return _apart(x, new, parts) if any(t.operand in parts for t in terms) else _united(x, new)
         case Contraction() if not only_moves(x) or (x.factors[0] in parts and not _is_listed(x)):
@@ -112,16 +112,16 @@ def _apart(
     x: Addition, new: Mapping[Statement, Statement], parts: Mapping[Statement, Parts]
 ) -> tuple[Statement, Parts]:
     """An addition with its terms replaced by their parts; it has parts itself if all terms have the same ones."""
-    terms: list[Term] = []
+    terms: list[Addend] = []
     for t in x.terms:
         those: Parts = parts.get(t.operand) or [(TRUE, new[t.operand])]
-        terms += [Term(t.sign, conjunction([t.pred, q]), y) for q, y in those]
+        terms += [Addend(t.sign, conjunction([t.pred, q]), y) for q, y in those]
     kinds = {tuple(q for q, _ in parts.get(t.operand, ())) for t in x.terms}
     if len(kinds) > 1:
         return addition(terms, x.shape), ()
     (cases,) = kinds
     found: Parts = [
-        (q, addition([Term(t.sign, conjunction([t.pred, q]), parts[t.operand][k][1]) for t in x.terms], x.shape))
+        (q, addition([Addend(t.sign, conjunction([t.pred, q]), parts[t.operand][k][1]) for t in x.terms], x.shape))
         for k, q in enumerate(cases)
     ]
     return addition(terms, x.shape), found
@@ -135,9 +135,9 @@ def _united(x: Addition, new: Mapping[Statement, Statement]) -> tuple[Statement,
         return None
     found: list[tuple[Predicate, Statement]] = []
     for q in cases:
-        terms = [Term(t.sign, conjunction([t.pred, q]), new[t.operand]) for t in x.terms]
+        terms = [Addend(t.sign, conjunction([t.pred, q]), new[t.operand]) for t in x.terms]
         found.append((q, addition(terms, x.shape)))
-    return addition([Term(1, q, y) for q, y in found], x.shape), found
+    return addition([Addend(1, q, y) for q, y in found], x.shape), found
 
 
 def _product(
@@ -172,7 +172,7 @@ def _product(
     if len(found) == 1:
         return found[0][1], ()
     told = all(own.keys() >= {i for i in free_atoms(q) if isinstance(i, Index)} for q, _ in found)
-    terms = [Term(1, q if told else support(y), y) for q, y in found]
+    terms = [Addend(1, q if told else support(y), y) for q, y in found]
     return addition(terms, x.shape), found if told else ()
 
 

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -34,7 +35,6 @@ from tensorlang.normal.ssa import (
     Map,
     Selection,
     Statement,
-    Term,
     inner_ranges,
     own_indices,
     own_ranges,
@@ -80,7 +80,7 @@ def _shortened(x: Statement, defined: Choices) -> Statement:
         case Addition(terms, shape):
             own = own_ranges(x)
             shorter = (_shorter(t.pred, own, defined, [support(t.operand)]) for t in terms)
-            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in zip(terms, shorter, strict=True)), shape)
+            return Addition(tuple(Addend(t.sign, p, t.operand) for t, p in zip(terms, shorter, strict=True)), shape)
         case Map(p, f, arguments, shape):
             return Map(_shorter(p, own_ranges(x), defined), f, arguments, shape)
         case Contraction(p, factors, summed, shape) if any(lookup.array in defined for lookup in lookups(p)):

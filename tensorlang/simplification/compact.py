@@ -44,6 +44,7 @@ from tensorlang.normal.contraction import contraction, inner_solution, solution
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -53,7 +54,6 @@ from tensorlang.normal.ssa import (
     Map,
     Selection,
     Statement,
-    Term,
     factor_indices,
     inner_ranges,
     operands,
@@ -411,7 +411,7 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
         case Input() | Constant():
             return x
         case Addition(terms, shape):
-            return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
+            return addition([Addend(t.sign, t.pred, new[t.operand]) for t in terms], shape)
         case Map() | Selection() | Comparison():
             return with_operands(x, new)
         case Contraction(p, factors, summed, shape):
@@ -480,7 +480,7 @@ def _restricted(x: Statement, chart: Chart) -> Statement:
 
     match x:
         case Addition(terms, _):
-            return addition([Term(t.sign, renewed(t.pred), reads(t.operand)) for t in terms], shape)
+            return addition([Addend(t.sign, renewed(t.pred), reads(t.operand)) for t in terms], shape)
         case Map(p, f, arguments, _):
             return Map(renewed(p), f, tuple(map(reads, arguments)), shape)
         case Contraction(p, factors, summed, _):

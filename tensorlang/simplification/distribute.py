@@ -24,11 +24,11 @@ from tensorlang.normal.contraction import contraction, only_moves
 from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
     Statement,
-    Term,
     operands,
     output_list,
     own_indices,
@@ -62,14 +62,14 @@ def _taken_apart(
     if not inner and not union:
         return None
     loops = dict(zip(x.pattern.loops, x.summed, strict=True))
-    terms: list[Term] = []
+    terms: list[Addend] = []
     parts: list[Contraction] = []
     before, after = [written_cost(x.pattern), _addition_cost(y.terms, y.shape)], []
     for t in y.terms:
         at = x.pattern.places[k]
         there = conjunction([x.pred, renamed(t.pred, own_indices(y), at)])
         made = contraction(x.shape, x.pattern.own, [(new[t.operand], at)], loops, there)
-        terms.append(Term(t.sign, support(made), made))
+        terms.append(Addend(t.sign, support(made), made))
         if isinstance(made, Contraction):
             parts.append(made)
             is_inner = t.operand in inner
@@ -112,7 +112,7 @@ def _cheapest(x: Contraction, sizes: Mapping[Size, int]) -> Polynomial:
     return cost
 
 
-def _addition_cost(terms: Iterable[Term], shape: Shape) -> Polynomial:
+def _addition_cost(terms: Iterable[Addend], shape: Shape) -> Polynomial:
     """The number of points of all terms, minus that of the union of the positive ones."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
     positive = disjunction(t.pred for t in terms if t.sign > 0)

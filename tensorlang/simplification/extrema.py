@@ -18,13 +18,13 @@ from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Contraction,
     Input,
     Map,
     Selection,
     Statement,
-    Term,
     factor_indices,
     inner_ranges,
     looked_up,
@@ -80,7 +80,7 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
         return x
     match x:
         case Addition(terms, shape):
-            return Addition(tuple(Term(t.sign, _without_facts(t.pred, defined), t.operand) for t in terms), shape)
+            return Addition(tuple(Addend(t.sign, _without_facts(t.pred, defined), t.operand) for t in terms), shape)
         case Map(p, f, arguments, shape):
             return Map(_without_facts(p, defined), f, arguments, shape)
         case Contraction():

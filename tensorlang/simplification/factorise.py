@@ -32,7 +32,7 @@ from tensorlang.simplification.plans import (
     ways,
     written_cost,
 )
-from tensorlang.simplification.summation import Summation, inlined, scheme, summation
+from tensorlang.simplification.summation import ProductSum, inlined, scheme, summation
 
 _Sizes = tuple[tuple[Size, int], ...]
 
@@ -110,7 +110,7 @@ class _Factorising:
                 below += self.own[y]
         return set(below)
 
-    def _inside(self, own: list[Statement], whole: Summation) -> list[Statement]:
+    def _inside(self, own: list[Statement], whole: ProductSum) -> list[Statement]:
         """The private statements in `own` and below it that `whole` has replaced by their factors."""
         left = set(whole.factors)
         inside = [y for y in own if y not in left]
@@ -180,7 +180,7 @@ def _least(costs: list[Polynomial], written: Polynomial, sizes: _Sizes) -> int:
     return min(allowed, key=lambda k: estimate(costs[k], usual_sizes(costs[k], given)))
 
 
-def _expanded(s: Summation, through: Set[Statement]) -> Summation:
+def _expanded(s: ProductSum, through: Set[Statement]) -> ProductSum:
     """`s` with those of its factors that are in `through` merged into it, up to a maximal number of factors."""
     k = 0
     while k < len(s.factors) < most_factors(s.pattern):

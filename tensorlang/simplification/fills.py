@@ -37,6 +37,7 @@ from tensorlang.language.predicates import (
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -44,7 +45,6 @@ from tensorlang.normal.ssa import (
     Map,
     Selection,
     Statement,
-    Term,
     comparison,
     factor_indices,
     inner_ranges,
@@ -114,7 +114,7 @@ class _Pass:
             return self._as(x, y)
         if not isinstance(x, Addition):
             return None if (a := self._lookup(x.pred, known)) is None else self._by_comparison(x, a)
-        terms = [Term(t.sign, p, t.operand) for t in x.terms for p in self._told(t.pred, known)]
+        terms = [Addend(t.sign, p, t.operand) for t in x.terms for p in self._told(t.pred, known)]
         return self._as(x, Addition(tuple(terms), x.shape)) if len(terms) > len(x.terms) else None
 
     def _as(self, x: Statement, y: Statement) -> Statement:
@@ -182,7 +182,7 @@ class _Pass:
         if own_ranges(x).keys() >= {i for i in free_atoms(few) if isinstance(i, Index)}:
             self.filled[x] = _Filled(few, there, rest, fill)
             return _whole(self.filled[x], x)
-        return addition([Term(1, TRUE, there), Term(1, TRUE, fill)], x.shape)
+        return addition([Addend(1, TRUE, there), Addend(1, TRUE, fill)], x.shape)
 
     def _candidates(self, x: Addition | Map) -> Iterator[Predicate]:
         """Conditions of few points under which `x` may be something else than it is elsewhere."""
@@ -240,7 +240,7 @@ class _Pass:
             return TRUE if q is TRUE or implies(around, q) else FALSE if is_empty(conjunction([around, q])) else q
 
         if isinstance(x, Addition):
-            terms = [Term(t.sign, left(t.pred), self._read(t.operand, around)) for t in x.terms]
+            terms = [Addend(t.sign, left(t.pred), self._read(t.operand, around)) for t in x.terms]
             return addition([t for t in terms if t.pred is not FALSE], x.shape)
         pred = left(x.pred)
         if pred is FALSE:
@@ -309,7 +309,7 @@ class _Pass:
             self.filled[x] = _Filled(few, made, rest, fill)
             return _whole(self.filled[x], x)
         sums = (Contraction(conjunction([ties, q]), factors, x.summed, x.shape) for q, factors in there)
-        return addition([Term(1, TRUE, y) for y in sums], x.shape)
+        return addition([Addend(1, TRUE, y) for y in sums], x.shape)
 
 
 def _ranges(x: Addition | Map | Contraction) -> Ranges:
@@ -371,7 +371,7 @@ def _asking_otherwise(p: Exists, around: Predicate) -> Predicate | None:
 
 def _whole(found: _Filled, x: Statement) -> Statement:
     """The array of both parts."""
-    return addition([Term(1, q, y) for q, y in found.parts()], x.shape)
+    return addition([Addend(1, q, y) for q, y in found.parts()], x.shape)
 
 
 def in_fills(s: SSA) -> SSA:

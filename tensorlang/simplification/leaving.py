@@ -19,6 +19,7 @@ from tensorlang.normal.contraction import contraction, is_determined
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.recurrences import step_ssa
 from tensorlang.normal.ssa import (
+    Addend,
     Addition,
     Constant,
     Contraction,
@@ -30,7 +31,6 @@ from tensorlang.normal.ssa import (
     Result,
     Statement,
     States,
-    Term,
     factor_indices,
     integers,
     looked_up,
@@ -98,7 +98,7 @@ class AllTimes:
                 )
                 return integers(value.substitute({**later, self.now: atom_affine(axes(0, 1)[0])}), shape)
             case Addition(terms, _):
-                return Addition(tuple(Term(t.sign, self._later(t.pred, x), whole[t.operand]) for t in terms), shape)
+                return Addition(tuple(Addend(t.sign, self._later(t.pred, x), whole[t.operand]) for t in terms), shape)
             case Map(p, f, arguments, _):
                 return Map(self._later(p, x), f, tuple(whole[y] for y in arguments), shape)
             case Contraction():
@@ -159,9 +159,9 @@ def left(loop: Loop, words: Mapping[int, Collection[str]]) -> dict[tuple[int, st
 
 def _total(x: Statement, before: Statement, steps: AllTimes, init: Statement) -> Statement | None:
     """The first state plus the sum of what the steps add to it, if adding is all they do; else None."""
-    if not isinstance(x, Addition) or [t for t in x.terms if t.operand is before] != [Term(1, TRUE, before)]:
+    if not isinstance(x, Addition) or [t for t in x.terms if t.operand is before] != [Addend(1, TRUE, before)]:
         return None
-    terms = [Term(1, TRUE, init)]
+    terms = [Addend(1, TRUE, init)]
     for term in x.terms:
         if term.operand is before:
             continue
@@ -172,7 +172,7 @@ def _total(x: Statement, before: Statement, steps: AllTimes, init: Statement) ->
         read = (Index("t"), *_fresh(x))
         p = substitute(renamed(term.pred, own_indices(x), own), {steps.now: atom_affine(t)})
         where = conjunction([_alike(read, (t, *own)), p])
-        terms.append(Term(term.sign, TRUE, contraction(x.shape, own, [(each, read)], {t: steps.loop.size}, where)))
+        terms.append(Addend(term.sign, TRUE, contraction(x.shape, own, [(each, read)], {t: steps.loop.size}, where)))
     return Addition(tuple(terms), x.shape)
 
 
@@ -198,7 +198,7 @@ def _of_all(word: str, each: Statement, init: Statement, size: Affine) -> Statem
         last = conjunction([equal(atom_affine(read[0]), size - 1), _alike(read[1:], own)])
         shape, there, first = init.shape, less(zero, size), equal(size, zero)
         steps = contraction(shape, own, [(each, read)], {}, last)
-        return Addition((Term(1, first, init), Term(1, there, steps)), shape)
+        return Addition((Addend(1, first, init), Addend(1, there, steps)), shape)
     shape = (size + 1 if word == "states" else size, *init.shape)
     t, own, read = Index("t"), _fresh(init), (Index("t"), *_fresh(init))
     before = conjunction([equal(atom_affine(read[0]) + one, atom_affine(t)), _alike(read[1:], own)])
@@ -206,7 +206,7 @@ def _of_all(word: str, each: Statement, init: Statement, size: Affine) -> Statem
     again = _fresh(init)
     starts = contraction(shape, (t, *own), [(init, again)], {}, _alike(again, own))
     now = atom_affine(axes(0, rank + 1)[0])
-    return Addition((Term(1, equal(now, zero), starts), Term(1, less(zero, now), steps)), shape)
+    return Addition((Addend(1, equal(now, zero), starts), Addend(1, less(zero, now), steps)), shape)
 
 
 def _fresh(x: Statement) -> tuple[Index, ...]:

@@ -31,13 +31,13 @@ from tensorlang.normal.contraction import contraction
 from tensorlang.normal.pattern import Shape, axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Contraction,
     Defining,
     Map,
     Statement,
-    Term,
     comparison,
     inner_ranges,
     live,
@@ -205,7 +205,7 @@ class _Lists:
             case Map(q, f, arguments, _):
                 return Map(by_axes(q), f, tuple(map(in_place, arguments)), shape)
             case Addition(terms, _):
-                return addition([Term(t.sign, by_axes(t.pred), in_place(t.operand)) for t in terms], shape)
+                return addition([Addend(t.sign, by_axes(t.pred), in_place(t.operand)) for t in terms], shape)
             case Comparison(array, op, guard, left, right):
                 return comparison(op, by_axes(guard), in_place(left), in_place(right), array.name)
             case Contraction(q, factors, _, _):

@@ -31,6 +31,7 @@ from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -40,7 +41,6 @@ from tensorlang.normal.ssa import (
     Map,
     Selection,
     Statement,
-    Term,
     comparison,
     live,
     operands,
@@ -213,7 +213,7 @@ def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
             return x
         case Addition(terms, shape):
             pairs = zip(terms, given, strict=True)
-            return Addition(tuple(Term(t.sign, conjunction([t.pred, p]), y) for t, y in pairs), shape)
+            return Addition(tuple(Addend(t.sign, conjunction([t.pred, p]), y) for t, y in pairs), shape)
         case Map(q, f, _, shape):
             return Map(conjunction([q, p]), f, given, shape)
         case Contraction(q, _, summed, shape):

@@ -22,7 +22,7 @@ from tensorlang.normal.contraction import Factors, contracted, shadow
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import Contraction, Statement
 from tensorlang.sets.solve import Ranges, project, simplify_in
-from tensorlang.simplification.summation import Read, Scheme, product, scheme
+from tensorlang.simplification.summation import FactorRead, Scheme, product, scheme
 
 Tree = int | tuple["Tree", "Tree"]
 """A factor, or two parts that are multiplied."""
@@ -64,7 +64,7 @@ class _Part:
     """A factor by its number, or a contraction of parts; and the places at which it is read."""
 
     made: int | tuple[Pattern, tuple[_Part, ...]]
-    read: Read
+    read: FactorRead
 
 
 class Plans:
@@ -231,7 +231,7 @@ class Plans:
 
 def _contraction(own: tuple[Index, ...], ranges: Ranges, factors: Sequence[_Part], pred: Predicate) -> _Part:
     pattern = product(own, ranges, (f.read for f in factors), pred)
-    return _Part((pattern, tuple(factors)), Read(pattern.shape, tuple(map(atom_affine, own))))
+    return _Part((pattern, tuple(factors)), FactorRead(pattern.shape, tuple(map(atom_affine, own))))
 
 
 def _built(part: _Part, factors: Factors) -> Statement:

@@ -18,10 +18,10 @@ from tensorlang.normal.contraction import contraction, only_moves, read_through,
 from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Contraction,
     Statement,
-    Term,
     factor_indices,
     own_indices,
     own_ranges,
@@ -71,7 +71,7 @@ def _seen_through(x: Contraction) -> Contraction:
     return x
 
 
-def _terms(x: Contraction, k: int, y: Addition) -> Iterator[Term]:
+def _terms(x: Contraction, k: int, y: Addition) -> Iterator[Addend]:
     """`x` with its k-th factor `y` replaced by each of the terms of `y`."""
     own = x.pattern.own
     loops = dict(zip(summed_indices(x), x.summed, strict=True))
@@ -83,10 +83,10 @@ def _terms(x: Contraction, k: int, y: Addition) -> Iterator[Term]:
         made = contraction(x.shape, own, given, loops, pred)
         if isinstance(made, Contraction):
             made = _distributed(made) or made
-        yield Term(t.sign, support(made), made)
+        yield Addend(t.sign, support(made), made)
 
 
-def _points(t: Term, y: Addition) -> list[Predicate]:
+def _points(t: Addend, y: Addition) -> list[Predicate]:
     """The equalities without which a term of `y` is zero."""
     own = own_ranges(y)
     parts = conjuncts(conjunction([t.pred, support(t.operand)]))

@@ -19,13 +19,13 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.predicates import FALSE, Predicate, conjunction, equal, exists, lookups, substitute
 from tensorlang.normal.contraction import folded
 from tensorlang.normal.pattern import Pattern, axes, renamed
-from tensorlang.normal.ssa import Addition, Constant, Contraction, Selection, Statement, Term, own_indices
+from tensorlang.normal.ssa import Addend, Addition, Constant, Contraction, Selection, Statement, own_indices
 from tensorlang.sets.encode import alpha_normal
 from tensorlang.sets.solve import Ranges, project, simplify_in
 from tensorlang.simplification.chosen import what_was_chosen, where_chosen
 from tensorlang.simplification.dependence import Dependence
 from tensorlang.simplification.equalities import Equalities
-from tensorlang.simplification.summation import Scheme, Summation, inlined, scheme
+from tensorlang.simplification.summation import ProductSum, Scheme, inlined, scheme
 
 _MOST_TERMS, _MOST_FACTORS = 16, 12
 
@@ -98,7 +98,7 @@ class Multiplied:
         here = conjunction(
             equal(atom_affine(i), atom_affine(j)) for i, j in zip(axes(0, rank), axes(rank, rank), strict=True)
         )
-        pending = [(1, Summation(Pattern(here, (x.shape,), (), x.shape), (x,)))]
+        pending = [(1, ProductSum(Pattern(here, (x.shape,), (), x.shape), (x,)))]
         found: list[Product] = []
         while pending:
             sign, s = pending.pop()
@@ -115,7 +115,7 @@ class Multiplied:
                 return None
         return found
 
-    def _product(self, sign: int, s: Summation) -> Product:
+    def _product(self, sign: int, s: ProductSum) -> Product:
         pattern, factors = folded(s.pattern, s.factors)
         x = scheme(pattern)
         number = Fraction(sign)
@@ -183,9 +183,9 @@ def signs_by_factors(x: Statement) -> dict[frozenset[tuple[Statement, int]], set
     return found
 
 
-def _with_term(s: Summation, k: int, t: Term) -> Summation:
+def _with_term(s: ProductSum, k: int, t: Addend) -> ProductSum:
     """`s` with its k-th factor, an addition, replaced by one of its terms."""
     x = s.pattern
     there = renamed(t.pred, own_indices(s.factors[k]), x.places[k])
     pattern = Pattern(conjunction([x.pred, there]), x.factors, x.summed, x.shape)
-    return Summation(pattern, (*s.factors[:k], t.operand, *s.factors[k + 1 :]))
+    return ProductSum(pattern, (*s.factors[:k], t.operand, *s.factors[k + 1 :]))

@@ -24,13 +24,13 @@ from tensorlang.normal.contraction import contracted, contraction, folded, inner
 from tensorlang.normal.pattern import Pattern, axes
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
     Input,
     Map,
     Statement,
-    Term,
     operands,
     output_list,
     own_indices,
@@ -40,7 +40,7 @@ from tensorlang.normal.tidy import addition, is_index_only, renewed, with_operan
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 from tensorlang.simplification.compact import ignores
-from tensorlang.simplification.summation import Read, Scheme, product, scheme
+from tensorlang.simplification.summation import FactorRead, Scheme, product, scheme
 from tensorlang.simplification.supports import is_zero_at_zero
 
 _MOST_BITS = 256
@@ -110,26 +110,26 @@ def _collected(x: Addition, once: set[Statement]) -> Statement:
     return x if kept == list(x.terms) else addition(kept, x.shape)
 
 
-def _like_terms(x: Addition, once: set[Statement]) -> list[Term]:
+def _like_terms(x: Addition, once: set[Statement]) -> list[Addend]:
     """The terms of `x`, with multiples of one value under the same condition combined."""
-    groups: dict[tuple[Predicate, Statement | None], list[tuple[Fraction, Term]]] = {}
+    groups: dict[tuple[Predicate, Statement | None], list[tuple[Fraction, Addend]]] = {}
     for t in x.terms:
         value, base = _multiple(t, x, once)
         groups.setdefault((t.pred, base), []).append((t.sign * value, t))
-    kept: list[Term] = []
+    kept: list[Addend] = []
     for (p, base), found in groups.items():
         value = sum((c for c, _ in found), Fraction(0))
         if len(found) == 1:
             kept.append(found[0][1])
         elif base is None:
-            kept.append(Term(1, p, Constant(value, x.shape)))
+            kept.append(Addend(1, p, Constant(value, x.shape)))
         elif value:
             operand = base if abs(value) == 1 else _times(abs(value), base)
-            kept.append(Term(1 if value > 0 else -1, p, operand))
+            kept.append(Addend(1 if value > 0 else -1, p, operand))
     return kept
 
 
-def _multiple(t: Term, x: Addition, once: set[Statement]) -> tuple[Fraction, Statement | None]:
+def _multiple(t: Addend, x: Addition, once: set[Statement]) -> tuple[Fraction, Statement | None]:
     """c and e for the operand c*e of `t`; e is None for a number, and c is 1 for a product that others read, too."""
     y = t.operand
     number = _bracketed_number(y)
@@ -166,13 +166,13 @@ class _Product:
         return [i for i in self.scheme.ranges if i not in self.scheme.own]
 
 
-def _common_factors(terms: list[Term], once: set[Statement]) -> list[Term]:
+def _common_factors(terms: list[Addend], once: set[Statement]) -> list[Addend]:
     """The terms, with pairs of products that have a common factor combined into one."""
     read = Counter(y for t in terms if isinstance(t.operand, Contraction) for y in set(t.operand.factors))
     shared = {y for y, count in read.items() if count > 1 and not isinstance(y, Constant)}
     if not shared:
         return terms
-    left: list[Term] = []
+    left: list[Addend] = []
     pending = [(t, _product(t, once)) for t in terms]
     while pending:
         t, p = pending.pop(0)
@@ -187,7 +187,7 @@ def _common_factors(terms: list[Term], once: set[Statement]) -> list[Term]:
     return left
 
 
-def _joined(p: _Product, q: _Product) -> Term | None:
+def _joined(p: _Product, q: _Product) -> Addend | None:
     """The two terms as a product with a sum, if they have a common factor."""
     if p.number != q.number:
         return None
@@ -198,11 +198,11 @@ def _joined(p: _Product, q: _Product) -> Term | None:
             at = _renaming(p, k, q, j)
             operand = None if at is None else _with_sum(p, q, k, j, at)
             if operand is not None:
-                return Term(p.sign, p.pred, operand)
+                return Addend(p.sign, p.pred, operand)
     return None
 
 
-def _product(t: Term, once: set[Statement]) -> _Product | None:
+def _product(t: Addend, once: set[Statement]) -> _Product | None:
     y = t.operand
     if not isinstance(y, Contraction) or y not in once or is_index_only(y):
         return None
@@ -243,7 +243,7 @@ def _with_sum(p: _Product, q: _Product, k: int, j: int, at: Mapping[Atom, Affine
         return None
     if {substitute(part, at) for part in conjuncts(q.scheme.pred)} != set(conjuncts(s.pred)):
         return None
-    b, c = here[1 - k], Read(there[1 - j].shape, tuple(a.substitute(at) for a in there[1 - j].at))
+    b, c = here[1 - k], FactorRead(there[1 - j].shape, tuple(a.substitute(at) for a in there[1 - j].at))
     indices = tuple(i for i in s.ranges if i in b.indices)
     if set(indices) != set(c.indices) or any(a.lookups for a in (*b.at, *c.at)):
         return None
@@ -257,11 +257,11 @@ def _with_sum(p: _Product, q: _Product, k: int, j: int, at: Mapping[Atom, Affine
     shape = tuple(inside.values())
     pred = substitute(where, change)
     terms = [
-        Term(sign, pred, _moved(shape, own, factor, [a.substitute(change) for a in read.at], pred))
+        Addend(sign, pred, _moved(shape, own, factor, [a.substitute(change) for a in read.at], pred))
         for sign, factor, read in ((1, p.factors[1 - k], b), (p.sign * q.sign, q.factors[1 - j], c))
     ]
     total = Addition(tuple(terms), shape)
-    reads = [here[k], Read(shape, tuple(map(atom_affine, indices)))]
+    reads = [here[k], FactorRead(shape, tuple(map(atom_affine, indices)))]
     made = product(s.own, s.ranges, reads, s.pred)
     operand = contracted(Contraction(made.pred, (p.factors[k], total), made.summed, made.shape))
     return operand if p.number == 1 else _times(p.number, operand)

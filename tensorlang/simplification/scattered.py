@@ -15,7 +15,7 @@ from tensorlang.language.affine import Affine, Index, atom_affine, is_long, is_n
 from tensorlang.language.predicates import Exists, NonNegative, Predicate, conjunction, conjuncts, equal
 from tensorlang.normal.contraction import Factor, contracted, contraction, is_zero, read_through
 from tensorlang.normal.pattern import axes, renamed
-from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Statement, Term, operands, output_list
+from tensorlang.normal.ssa import SSA, Addend, Addition, Constant, Contraction, Map, Statement, operands, output_list
 from tensorlang.normal.tidy import addition, renewed, support, with_operands
 from tensorlang.sets.solve import Ranges, Solution, project, solve
 
@@ -94,7 +94,7 @@ def _sums(x: Statement, new: Mapping[Statement, Statement], scattered: Scattered
 
 
 def _total(sums: Sums, x: Statement) -> Statement:
-    return addition([Term(sign, support(y), y) for sign, y in sums], x.shape)
+    return addition([Addend(sign, support(y), y) for sign, y in sums], x.shape)
 
 
 def is_scattered(x: Contraction) -> bool:

@@ -18,25 +18,25 @@ from tensorlang.sets.solve import Ranges, simplify_in
 
 
 @dataclass(frozen=True)
-class Summation:
+class ProductSum:
     """A contraction of any number of factors."""
 
     pattern: Pattern
     factors: Factors
 
 
-def summation(x: Contraction) -> Summation:
+def summation(x: Contraction) -> ProductSum:
     """What `x` computes."""
-    return Summation(x.pattern, x.factors)
+    return ProductSum(x.pattern, x.factors)
 
 
-def inlined(s: Summation, k: int) -> Summation:
+def inlined(s: ProductSum, k: int) -> ProductSum:
     """`s` with its k-th factor, a contraction, merged into it; constants are folded into at most one."""
-    return Summation(*folded(*read_through(s.pattern, s.factors, k)))
+    return ProductSum(*folded(*read_through(s.pattern, s.factors, k)))
 
 
 @dataclass(frozen=True)
-class Read:
+class FactorRead:
     """X[a0, a1, ..], for an X of this shape."""
 
     shape: Shape
@@ -55,7 +55,7 @@ class Scheme:
     own: tuple[Index, ...]
     ranges: Ranges
     pred: Predicate
-    reads: tuple[Read, ...]
+    reads: tuple[FactorRead, ...]
 
 
 def scheme(x: Pattern) -> Scheme:
@@ -63,13 +63,13 @@ def scheme(x: Pattern) -> Scheme:
     found, inner, outer = solution(x), x.inner, x.outer
     ranges = {**outer, **{i: inner[i] for i in found.free}}
     reads = tuple(
-        Read(shape, tuple(found.values.get(i) or atom_affine(i) for i in at))
+        FactorRead(shape, tuple(found.values.get(i) or atom_affine(i) for i in at))
         for shape, at in zip(x.factors, x.places, strict=True)
     )
     return Scheme(x.own, ranges, simplify_in(found.rest, ranges), reads)
 
 
-def product(own: tuple[Index, ...], ranges: Ranges, reads: Iterable[Read], pred: Predicate) -> Pattern:
+def product(own: tuple[Index, ...], ranges: Ranges, reads: Iterable[FactorRead], pred: Predicate) -> Pattern:
     """The pattern of gen own. sum .. [pred] * the factors that are read, summed over the other indices of `ranges`."""
     reads = tuple(reads)
     summed = {i: n for i, n in ranges.items() if i not in own}

@@ -35,11 +35,11 @@ from tensorlang.normal.contraction import is_looked_up, shadow, solution
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Contraction,
     Map,
     Statement,
-    Term,
     looked_up,
     predicates,
     selections,
@@ -96,7 +96,7 @@ def _restricted(x: Statement, supports: Supports, chosen: Collection[IndexArray]
             if there == preds:
                 return x, support
             return Addition(
-                tuple(Term(t.sign, q, t.operand) for t, q in zip(terms, there, strict=True)), shape
+                tuple(Addend(t.sign, q, t.operand) for t, q in zip(terms, there, strict=True)), shape
             ), support
         case Map(p, f, arguments, shape):
             inside = (common(supports[y] for y in arguments),) if is_zero_at_zero(f) else (TRUE,)

@@ -35,7 +35,7 @@ from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import Outputs, Selection, Statement, integers, live, output_list, selections
 from tensorlang.pipeline import Wrt
 from tensorlang.simplification import read_simplified, simplify_ssa
-from tensorlang.sparse.pieces import Piece, pieces_of
+from tensorlang.sparse.pieces import SparsePiece, pieces_of
 
 Elements = tuple[Any, tuple[Any, ...], Any]
 """Elements, their places along each axis of their array, and which of them exist: arrays that broadcast."""
@@ -164,7 +164,7 @@ class _Places:
     sizes: Mapping[Atom, int]
     values: Mapping[Parameter, Any]
 
-    def of(self, p: Piece) -> tuple[tuple[Any, ...], Any]:
+    def of(self, p: SparsePiece) -> tuple[tuple[Any, ...], Any]:
         """The places of the elements of `p` along each axis, and which of them exist."""
         extents = [n.value(self.sizes) for n in p.axes.values()]
         grids = np.meshgrid(*map(np.arange, extents), indexing="ij", sparse=True)

@@ -32,11 +32,11 @@ from tensorlang.normal.contraction import contraction, is_zero, only_moves
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
     Statement,
-    Term,
     factor_indices,
     inner_ranges,
     output_list,
@@ -51,7 +51,7 @@ from tensorlang.simplification.supports import alternatives
 _MOST_DIAGONALS = 9
 
 
-def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
+def structure(f: Function) -> tuple[tuple[SparsePiece, ...], ...]:
     """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
 
     >>> import tensorlang as tl
@@ -64,13 +64,13 @@ def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
     return pieces_of(simplify_ssa(normal_ssa(f)))
 
 
-def pieces_of(s: SSA) -> tuple[tuple[Piece, ...], ...]:
+def pieces_of(s: SSA) -> tuple[tuple[SparsePiece, ...], ...]:
     """The pieces of each output of `s`."""
     return tuple(tuple(_pieces(x)) for x in output_list(s.outputs))
 
 
 @dataclass(frozen=True)
-class Piece:
+class SparsePiece:
     """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `number` times
     the element of a statement at `read`. Elements of several pieces at the same place are added up."""
 
@@ -110,13 +110,13 @@ class Piece:
         return contraction(shape, own, factors, {}, conjunction([self.pred, *places]))
 
 
-def _pieces(x: Statement) -> Iterator[Piece]:
+def _pieces(x: Statement) -> Iterator[SparsePiece]:
     own = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
     here = tuple(map(atom_affine, own))
-    yield from _joined(list(_taken_apart(Piece(own, here, TRUE, Fraction(1), x, here))))
+    yield from _joined(list(_taken_apart(SparsePiece(own, here, TRUE, Fraction(1), x, here))))
 
 
-def _shortened(p: Piece) -> Piece:
+def _shortened(p: SparsePiece) -> SparsePiece:
     """`p` with each axis restricted to the points that its condition leaves, if these are a range."""
     for i, n in p.axes.items():
         alone = [q for q in conjuncts(p.pred) if isinstance(q, NonNegative) and q.value.indices == (i,)]
@@ -137,7 +137,7 @@ def _shortened(p: Piece) -> Piece:
     return p
 
 
-def _in_order(p: Piece) -> Piece:
+def _in_order(p: SparsePiece) -> SparsePiece:
     """`p` with its axes in the order in which they occur in its places."""
     places = [i for a in p.at for i in a.free if i in p.axes]
     return replace(p, axes={i: p.axes[i] for i in dict.fromkeys((*places, *p.axes)) if isinstance(i, Index)})
@@ -148,9 +148,9 @@ def _is_never_negative(a: Affine) -> bool:
     return not a.indices and not a.lookups and a.constant >= 0 and all(k > 0 for _, k in a.terms)
 
 
-def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Sequence[SparsePiece]) -> Iterator[SparsePiece]:
     """The pieces, with those at the same places merged."""
-    groups: dict[object, list[Piece]] = {}
+    groups: dict[object, list[SparsePiece]] = {}
     for p in map(_in_order, map(_shortened, pieces)):
         numbered = axes(0, len(p.axes))
         names: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(p.axes, numbered, strict=True)}
@@ -162,11 +162,11 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
             yield first
             continue
         shape, here = tuple(first.axes.values()), tuple(map(atom_affine, first.axes))
-        total = addition([Term(1, TRUE, p.elements) for p in same], shape)
+        total = addition([Addend(1, TRUE, p.elements) for p in same], shape)
         yield replace(first, number=Fraction(1), values=total, read=here)
 
 
-def _taken_apart(p: Piece) -> Iterator[Piece]:
+def _taken_apart(p: SparsePiece) -> Iterator[SparsePiece]:
     """The pieces of `p`, split through views and through additions whose terms each have fewer axes than the sum; a
     band is split diagonal by diagonal."""
     x = p.values
@@ -190,7 +190,7 @@ def _taken_apart(p: Piece) -> Iterator[Piece]:
         yield p
 
 
-def _terms(p: Piece, x: Addition) -> Iterator[Piece]:
+def _terms(p: SparsePiece, x: Addition) -> Iterator[SparsePiece]:
     """A piece for each term of `x` and each alternative of its condition."""
     for t in x.terms:
         for pred in _apart(conjunction([p.pred, _at(t.pred, own_indices(x), p.read)]), p.axes):
@@ -209,7 +209,7 @@ def _apart(p: Predicate, ranges: Ranges) -> list[Predicate]:
     return [q for part in parts for q in _apart(simplify_in(part, ranges), ranges) if q is not FALSE]
 
 
-def _diagonals(p: Piece) -> list[Piece]:
+def _diagonals(p: SparsePiece) -> list[SparsePiece]:
     """`p` for each value of a short axis that selects the diagonal of its elements; empty if there is no such axis."""
     for i, n in p.axes.items():
         if n.is_constant and n.constant <= _MOST_DIAGONALS and any(len(a.indices) > 1 and i in a.indices for a in p.at):
@@ -223,7 +223,7 @@ def _diagonals(p: Piece) -> list[Piece]:
     return []
 
 
-def _rank(p: Piece) -> int:
+def _rank(p: SparsePiece) -> int:
     """The number of axes of `p` with a symbolic size."""
     return sum(1 for n in p.axes.values() if not n.is_constant)
 
@@ -233,7 +233,7 @@ def _at(p: Predicate, own: tuple[Index, ...], at: Sequence[Affine]) -> Predicate
     return substitute(p, dict(zip(own, at, strict=True)))
 
 
-def _through(p: Piece, x: Contraction) -> Piece:
+def _through(p: SparsePiece, x: Contraction) -> SparsePiece:
     """`p`, a piece of the view or sum `x` of one statement, perhaps times a number, as a piece of that statement."""
     old = tuple(inner_ranges(x))
     fresh = tuple(Index(i.name) for i in old)
@@ -241,18 +241,18 @@ def _through(p: Piece, x: Contraction) -> Piece:
     pred = _at(renamed(x.pred, old, fresh), own_indices(x), p.read)
     read = tuple(atom_affine(fresh[old.index(i)]) for i in factor_indices(x)[-1])
     number = prod((y.value for y in x.factors[:-1] if isinstance(y, Constant)), start=p.number)
-    made = Piece(p.axes, p.at, conjunction([p.pred, pred]), number, x.factors[-1], read)
+    made = SparsePiece(p.axes, p.at, conjunction([p.pred, pred]), number, x.factors[-1], read)
     made = _without_determined(made, p.axes, inner)  # prefer the axes of the view to those of the statement behind it
     return _without_determined(made, made.axes, {})
 
 
-def _without_determined(p: Piece, unknown: Ranges, known: Ranges) -> Piece:
+def _without_determined(p: SparsePiece, unknown: Ranges, known: Ranges) -> SparsePiece:
     """`p` over the axes `known` and those of the axes `unknown` that no equality determines."""
     found = solve(p.pred, unknown, known)
     values: dict[Atom, Affine] = dict(found.values)
     inside = [in_range(found.values[i], n, {**unknown, **known}) for i, n in unknown.items() if i in values]
     left = {i: n for i, n in {**known, **unknown}.items() if i not in values}
-    return Piece(
+    return SparsePiece(
         left,
         tuple(a.substitute(values) for a in p.at),
         simplify_in(conjunction([substitute(found.rest, values), *inside]), left),

@@ -26,8 +26,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.recurrence import kept_where, recurrence
-from tensorlang.language.types import Idx as IndexType
-from tensorlang.language.types import shape
+from tensorlang.language.types import BoundedIndex, shape
 from tensorlang.recursion import Deep, call
 from tensorlang.surface.calls import CallReader
 from tensorlang.surface.guards import opposite
@@ -58,7 +57,7 @@ class BindingReader(CallReader):
         self.advance()
         sizes, element = shape(value.expr.type)
         kind = value.expr.type
-        var = IndexArray(name.text, sizes, element.size) if isinstance(element, IndexType) else Var(name.text, kind)
+        var = IndexArray(name.text, sizes, element.size) if isinstance(element, BoundedIndex) else Var(name.text, kind)
         outer = self.bind(name, var)
         body: Piece = yield from call(self.expression())
         self.restore(name.text, outer)

@@ -29,7 +29,7 @@ from tensorlang.recursion import Deep, call
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
 from tensorlang.surface.mistakes import COMPUTED_PLACE, VALUE_CONDITION, in_access, letters, unclosed
-from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder
+from tensorlang.surface.quotients import HALVES, IndexQuotient, asked, quotient, remainder
 from tensorlang.surface.reader import Named, Reader
 from tensorlang.surface.words import WORDS
 
@@ -95,7 +95,7 @@ class ConditionReader(Reader):
                 f"expected a size, found the index {unfit[0].name} in it",
                 self.span(start),
                 HALVES
-                if any(isinstance(i, Quotient) for i in unfit)
+                if any(isinstance(i, IndexQuotient) for i in unfit)
                 else "a bracket makes a range depend on an index: sum j:n. [j < i] * e",
             )
         return value

@@ -7,7 +7,7 @@ from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.function import did_you_mean
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Array, Idx, Pair, R, Type, of_indices, shape
+from tensorlang.language.types import Array, BoundedIndex, Pair, R, Type, of_indices, shape
 from tensorlang.recursion import Deep, call
 from tensorlang.surface.conditions import ConditionReader
 from tensorlang.surface.lex import Token
@@ -26,7 +26,7 @@ class DeclarationReader(ConditionReader):
             return relation
         kind: Type = yield from call(self.type())
         sizes, element = shape(kind)
-        return IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, kind)
+        return IndexArray(name.text, sizes, element.size) if isinstance(element, BoundedIndex) else Var(name.text, kind)
 
     def type(self) -> Deep[Type]:
         """The type of a value."""
@@ -37,7 +37,7 @@ class DeclarationReader(ConditionReader):
             self.expect("(", "'(' and the number of values that the indices have")
             size = yield from call(self._declared_size())
             self.expect(")", "an operator or ')'")
-            return Idx(size)
+            return BoundedIndex(size)
         if self.accept("("):
             first = yield from call(self._part())
             self.expect(",", "',' and the type of the second part")

@@ -46,8 +46,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.routines import of_program
-from tensorlang.language.types import Array, Pair, Type, shape
-from tensorlang.language.types import Idx as IndexType
+from tensorlang.language.types import Array, BoundedIndex, Pair, Type, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.operations import first, second
@@ -361,7 +360,7 @@ class Inlining:
         if x not in self.lets:
             if isinstance(x, IndexArray):
                 sizes, element = shape(kind)
-                assert isinstance(element, IndexType)
+                assert isinstance(element, BoundedIndex)
                 array = self.lets[x] = IndexArray(x.name, sizes, element.size)
                 self.atoms[Lookup(x, ())] = atom_affine(Lookup(array, ()))
             else:

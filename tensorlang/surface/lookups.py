@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tensorlang.language.affine import Affine, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Expr, type_of
-from tensorlang.language.types import Idx as IndexType
-from tensorlang.language.types import array, shape
+from tensorlang.language.types import BoundedIndex, array, shape
 from tensorlang.surface.scope import NO_BINDERS, Binders, Surface, built, current, refuse, remember, together
 from tensorlang.surface.terms import Idx, as_at
 
@@ -28,7 +27,7 @@ class Indices(Surface):
     def described(self) -> str:
         """A description, for a message."""
         part = f"[{', '.join(map(str, self.at))}]" if self.at else ""
-        kind = array(self.array.sizes[len(self.at) :], IndexType(self.array.size))
+        kind = array(self.array.sizes[len(self.at) :], BoundedIndex(self.array.size))
         return f"the index array {self.array.name}{part}, of type {kind}"
 
     def __getitem__(self, at: object) -> Idx | Indices:
@@ -57,7 +56,7 @@ def chosen(e: Expr, *parts: Surface) -> Idx | Indices:
         refuse("an index is chosen while a program is written", "define the program with tl.function")
     remember(e)
     sizes, element = shape(e.type)
-    assert isinstance(element, IndexType)
+    assert isinstance(element, BoundedIndex)
     made = IndexArray(definition.names.get(e, "k"), sizes, element.size)
     definition.choices[made] = e
     return looked_up(made, (), *parts)

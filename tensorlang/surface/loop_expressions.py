@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorlang.errors import LimitError, here
 from tensorlang.language.functions import functions
-from tensorlang.scalars.code import Names, Op, Stmt, Value
+from tensorlang.scalars.code import FreshNames, Op, Stmt, Value
 from tensorlang.scalars.ops import COMPARISONS, WHOLE, as_power, kind_of, value
 from tensorlang.surface.known import FromSource, known_name
 from tensorlang.surface.terms import Idx, Term, as_term
@@ -38,7 +38,7 @@ class Expressions:
     def __init__(self, function: FromSource, bound: int | None) -> None:
         self.function = function
         self.bound = bound
-        self.fresh = Names()
+        self.fresh = FreshNames()
         self.kinds: dict[str, type] = {}
         self.lifted: dict[str, Term] = {}
         self.params: list[str] = []

@@ -11,7 +11,7 @@ from tensorlang.language.grammar import Call
 from tensorlang.scalars.black_box import has_loops, scalar_function
 from tensorlang.scalars.code import If, Op, Stmt, Value
 from tensorlang.scalars.ops import COMPARISONS
-from tensorlang.surface.loops import Read
+from tensorlang.surface.loops import ReadFunction
 from tensorlang.surface.operations import where
 from tensorlang.surface.scope import built
 from tensorlang.surface.terms import Cond, apply, as_cond, as_term, term
@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def as_terms(found: Read, mode: str) -> Any:
+def as_terms(found: ReadFunction, mode: str) -> Any:
     """The results of `found` for its arguments: written out if it has no loops and no mode is asked for, else calls of
     scalar functions."""
     code, arguments = found.code, found.arguments

@@ -27,20 +27,20 @@ _MOST_INLINED = 40
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadFunction:
     """A function as code, and the values of the program that are its arguments."""
 
     code: Code
     arguments: tuple[Term, ...]
 
 
-def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> Read:
+def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> ReadFunction:
     """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of a refused construct."""
     return _Reader(function, bound).read(arguments)
 
 
 class _Reader(Paths):
-    def read(self, arguments: dict[str, Any]) -> Read:
+    def read(self, arguments: dict[str, Any]) -> ReadFunction:
         env: Env = {}
         given: list[Term] = []
         for name, v in arguments.items():
@@ -67,7 +67,7 @@ class _Reader(Paths):
             self.over,
         )
         code = with_flags(without_flags(code))
-        return Read(code, (*given, *self.lifted.values()))
+        return ReadFunction(code, (*given, *self.lifted.values()))
 
     # statements
 

@@ -45,7 +45,7 @@ HALVES = "a size is not divided: for half of n, call the half n and the whole 2*
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Quotient(Index):
+class IndexQuotient(Index):
     """of // by, which is at least `least` and less than `least` + `range`."""
 
     of: Affine = field(default_factory=lambda: constant(0))
@@ -67,12 +67,12 @@ def remainder(a: Affine, by: int) -> Affine:
 
 
 @cached
-def _quotient(a: Affine, by: int) -> Quotient:
+def _quotient(a: Affine, by: int) -> IndexQuotient:
     low, high = _bounds(a)
     least = _rounded(_part(low, -1), by)
     beyond = -_rounded(-_part(high + 1, 1), by)
     of = f"({a})" if len(a.terms) > 1 or a.constant else str(a)
-    return Quotient(f"{of} // {by}", of=a, by=by, least=least, range=beyond - least)
+    return IndexQuotient(f"{of} // {by}", of=a, by=by, least=least, range=beyond - least)
 
 
 def _bounds(a: Affine) -> tuple[Affine, Affine]:
@@ -87,7 +87,7 @@ def _bounds(a: Affine) -> tuple[Affine, Affine]:
 
 def _range(atom: Atom) -> tuple[Affine, Affine]:
     match atom:
-        case Quotient():
+        case IndexQuotient():
             return atom.least, atom.least + atom.range - 1
         case Size():
             return atom_affine(atom), atom_affine(atom)
@@ -113,12 +113,12 @@ def _divided(a: Affine, by: int) -> Affine:
     return total([(atom_affine(atom), k // by) for atom, k in a.terms]) + a.constant // by
 
 
-def _quotients(affines: Iterable[Affine]) -> list[Quotient]:
+def _quotients(affines: Iterable[Affine]) -> list[IndexQuotient]:
     """The quotients that occur, each after those in its numerator."""
-    found: dict[Quotient, None] = {}
+    found: dict[IndexQuotient, None] = {}
     for a in affines:
         for index in a.indices:
-            if isinstance(index, Quotient) and index not in found:
+            if isinstance(index, IndexQuotient) and index not in found:
                 found.update(dict.fromkeys(_quotients([index.of])))
                 found[index] = None
     return list(found)
@@ -176,7 +176,7 @@ def asked(affines: Iterable[Affine], make: Callable[..., Predicate]) -> Predicat
 _Change = Callable[[Affine], Affine]
 
 
-def _by_value(found: list[Quotient]) -> tuple[list[tuple[Index, Predicate]], _Change]:
+def _by_value(found: list[IndexQuotient]) -> tuple[list[tuple[Index, Predicate]], _Change]:
     """Indices for the quotients, each with the predicate that determines its value, and a function that substitutes
     them in index expressions."""
     values: dict[Atom, Affine] = {}
@@ -194,7 +194,7 @@ def _is_value(a: Affine, by: int, k: Affine) -> Predicate:
     return conjunction([at_most(constant(0), rest), less(rest, constant(by))])
 
 
-def _by_remainder(q: Quotient) -> tuple[list[tuple[Index, Predicate]], _Change]:
+def _by_remainder(q: IndexQuotient) -> tuple[list[tuple[Index, Predicate]], _Change]:
     """The same with an index for the remainder of `q`, which has few values."""
     r, k = Index("r", size=constant(q.by), written=f"({q.name.replace('//', '%')})"), Index("q", size=q.range)
     multiple = (atom_affine(k) + q.least) * q.by
@@ -203,7 +203,7 @@ def _by_remainder(q: Quotient) -> tuple[list[tuple[Index, Predicate]], _Change]:
     return [(r, p)], lambda a: a + rest * (a.coefficient(q) // q.by)
 
 
-def _only_remainders(found: list[Quotient], parts: tuple[Affine, ...]) -> bool:
+def _only_remainders(found: list[IndexQuotient], parts: tuple[Affine, ...]) -> bool:
     """Whether there is only one quotient, and `parts` have it only with multiples of its divisor as coefficients."""
     (q, *others) = found
     return not others and all(a.coefficient(q) % q.by == 0 and not _looks_up(a, q) for a in parts)

@@ -9,7 +9,7 @@ from tensorlang.language.affine import Affine
 from tensorlang.language.function import Function
 from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.surface import foreign
-from tensorlang.surface.quotients import HALVES, Quotient
+from tensorlang.surface.quotients import HALVES, IndexQuotient
 from tensorlang.surface.scope import Surface, refuse
 
 NOT_DIVIDED = (
@@ -201,7 +201,7 @@ def refuse_as_size(a: Affine) -> NoReturn:
     refuse(
         f"a size is made of size names and integers, found the index {unfit[0].name} in {a}",
         HALVES
-        if any(isinstance(i, Quotient) for i in unfit)
+        if any(isinstance(i, IndexQuotient) for i in unfit)
         else "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
     )
 

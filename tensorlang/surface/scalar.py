@@ -29,7 +29,7 @@ from tensorlang.errors import LimitError, TypeMismatch, here, python_line
 from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
-from tensorlang.scalars.black_box import Plan, plan_of
+from tensorlang.scalars.black_box import ScalarPlan, plan_of
 from tensorlang.scalars.text import code_text
 from tensorlang.surface import scope
 from tensorlang.surface.known import FromSource, home, known_name
@@ -131,7 +131,7 @@ class ScalarCode(FromSource):
         return code_text(self.plan.code, self.mode)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ScalarPlan:
         """The plan for it if all its parameters are values of a program: its code, the way to its derivatives, and the
         costs of both."""
         binders = {name: Term(Var(name, R)) for name in inspect.signature(self.body).parameters}

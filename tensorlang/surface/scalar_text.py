@@ -22,12 +22,12 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.recurrence import paired
 from tensorlang.language.types import R
 from tensorlang.recursion import Deep, call
-from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, defined
+from tensorlang.scalars.code import Code, FreshNames, If, Op, Stmt, Value, While, defined
 from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.scalars.ops import COMPARISONS, LOGIC, WHOLE, as_power, types
 from tensorlang.surface.lex import Token
 from tensorlang.surface.loop_terms import as_terms
-from tensorlang.surface.loops import Read
+from tensorlang.surface.loops import ReadFunction
 from tensorlang.surface.reader import Reader
 from tensorlang.surface.scope import Binder, Definition, current
 from tensorlang.surface.share import share
@@ -57,7 +57,7 @@ class ScalarText:
         token = current.set(definition)
         try:
             binders = [frozenset({Binder(p.name, "a parameter", definition)}) for p in params]
-            found = as_terms(Read(code, tuple(map(Term, params, binders))), self.mode)
+            found = as_terms(ReadFunction(code, tuple(map(Term, params, binders))), self.mode)
         finally:
             current.reset(token)
         results = found if isinstance(found, tuple) else (found,)
@@ -447,7 +447,7 @@ class _Reading:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.names = Names(count(0))
+        self.names = FreshNames(count(0))
         self.taken: set[str] = set(_RESERVED)
         self.fresh: set[str] = set()
         self.places: dict[str, tuple[int, int]] = {}

@@ -50,24 +50,24 @@ from tensorlang.language.types import Array, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.simplification import simplify
 from tensorlang.transforms.flat import Statement, paired, reads, taken_apart
-from tensorlang.transforms.linear import Linear, Program, once, variable
+from tensorlang.transforms.linear import FlatProgram, Linear, once, variable
 
 
 @dataclass(frozen=True, eq=False)
 class Batched:
     """An operation mapped over the size `batch`; `mapped` says which results have that axis."""
 
-    op: Program | Linear
+    op: FlatProgram | Linear
     batch: Size
     mapped: tuple[bool, ...]
 
 
 @once
-def batched(op: Program | Linear, mapped: tuple[bool, ...]) -> Batched:
+def batched(op: FlatProgram | Linear, mapped: tuple[bool, ...]) -> Batched:
     """`op` for many values of the parameters that are `mapped`, which get a new first axis."""
-    if isinstance(op, Program):
+    if isinstance(op, FlatProgram):
         f, size, results = _mapped(op.function, mapped, None)
-        return Batched(Program(f), size, results)
+        return Batched(FlatProgram(f), size, results)
     count = len(op.known)
     inputs, outputs = mapped[count:], (True,) * len(op.outputs)
     taken, given = (inputs, outputs) if op.is_forward else (outputs, inputs)

@@ -58,7 +58,7 @@ def once(function: F) -> F:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Program:
+class FlatProgram:
     """A flat program that need not be linear in anything."""
 
     function: Function
@@ -154,7 +154,7 @@ class Linearized:
     parameters or, numbered after these, of values that `value` stores.
     """
 
-    value: Program
+    value: FlatProgram
     linear: Linear
     by: tuple[int, ...]
     of: tuple[int, ...]
@@ -177,7 +177,7 @@ class _Joint:
 
 @once
 def linearized(
-    program: Program, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes, on_points: frozenset[Relation]
+    program: FlatProgram, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes, on_points: frozenset[Relation]
 ) -> Linearized | None:
     """`program` linearised with respect to the parameters in the places `by`, for the results in the places `of`.
 
@@ -218,7 +218,7 @@ def _axes(x: Var) -> int:
 
 
 @once
-def transposable(program: Program, by: tuple[int, ...]) -> Linear:
+def transposable(program: FlatProgram, by: tuple[int, ...]) -> Linear:
     """`program`, which must be linear in the parameters in the places `by`, as a linear program in these.
 
     Raises `TypeMismatch` if it is not linear in them.
@@ -238,7 +238,7 @@ def transposable(program: Program, by: tuple[int, ...]) -> Linear:
 
 
 @once
-def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint:
+def _joint(program: FlatProgram, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint:
     f = program.function
     shapes = program.shapes
     outputs = like([f"{f.name}_bar"] * len(of), [shapes[k] for k in of], taken_names(f))
@@ -268,7 +268,7 @@ def _with_adjoint(f: Function, by: tuple[int, ...], of: tuple[int, ...], outputs
 
 
 @once
-def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) -> Linearized:
+def _split(program: FlatProgram, joint: _Joint, unfit: frozenset[Var | IndexArray]) -> Linearized:
     f = program.function
     linear: set[Any] = set(joint.outputs)
     for x, value in joint.parts.statements:
@@ -299,7 +299,7 @@ def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) 
         own = {x.name for x, _ in bindings(f.body)[0]}
         whole, backward = _again(whole, own), _again(backward, own)
     return Linearized(
-        Program(whole),
+        FlatProgram(whole),
         Linear((f"{f.name}_derivative", f"{f.name}_adjoint"), params, inputs, joint.outputs, backward, False),
         joint.by,
         joint.of,

@@ -37,11 +37,11 @@ from tensorlang.lowering.emit.runnable import Runnable, runnable
 from tensorlang.lowering.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
-from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+from tensorlang.transforms.linear import FlatProgram, Linear, Linearized, Sizes, linearized, once, transposable
 from tensorlang.transforms.recurrences import Rates, rates
 from tensorlang.transforms.recurrences import cotangents as adjoint_of
 
-Operation = Program | Linear | Rates
+Operation = FlatProgram | Linear | Rates
 
 _MOST_PAIRS = 2**16
 """The most pairs that are compared for the whole batch at once, rather than sorting for one element at a time."""
@@ -51,7 +51,7 @@ Given = tuple[tuple[Relation, Coordinates], ...]
 
 
 @dataclass(frozen=True)
-class How:
+class CodeOptions:
     """Options of the code for an operation: its floating-point type, the relations known by their points, whether it is
     strict, so that values hidden by brackets never have an influence, and what recurrences store."""
 
@@ -65,7 +65,7 @@ program_p = Primitive("tensorlang")
 program_p.multiple_results = True
 
 
-def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any]:
+def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: CodeOptions) -> list[Any]:
     """The results of `op`, computed or traced by JAX. `args` has an entry for relations known by their points, too,
     which is not read."""
     needed = set(op.sizes)
@@ -96,7 +96,7 @@ def varying_axes(kind: Any) -> frozenset[Any]:
 
 
 @partial(jax.jit, static_argnames=("op", "sizes", "how"), inline=True)
-def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
+def _execute(*args: Any, op: Operation, sizes: Sizes, how: CodeOptions) -> list[Any]:
     made = _source(op, frozenset(p for p, _ in how.points), how.strict, how.store)
     run, values = _defined(made), dict(sizes)
     with jax.ensure_compile_time_eval():  # they are kept for later, so they must not belong to the current trace
@@ -142,7 +142,7 @@ def _defined(made: Runnable) -> Any:
     return defined(made)
 
 
-def _results(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
+def _results(*args: Any, op: Operation, sizes: Sizes, how: CodeOptions) -> list[Any]:
     """The types of the results. Where JAX tracks shardings, they are found by tracing the code."""
     if not all(_is_plain(x) for x in args):
         found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, how=how).jaxpr.out_avals
@@ -163,12 +163,12 @@ def _is_plain(x: Any) -> bool:
 
 
 def _jvp(
-    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: How
+    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: CodeOptions
 ) -> tuple[list[Any], list[Any]]:
     # an array without elements has no derivative, and sizes can't be determined from it
     op = op.program if isinstance(op, Rates) else op
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
-    if isinstance(op, Program) and has_recurrences(op.function):
+    if isinstance(op, FlatProgram) and has_recurrences(op.function):
         results = bind(op, args, sizes, how)
         if not by:
             return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
@@ -205,11 +205,11 @@ def _linearized(
 
 
 @once
-def _program(op: Operation) -> Program:
-    return op if isinstance(op, Program) else Program(op.function)
+def _program(op: Operation) -> FlatProgram:
+    return op if isinstance(op, FlatProgram) else FlatProgram(op.function)
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: CodeOptions) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
     if isinstance(op, Rates):
@@ -221,7 +221,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
             bars = dict(zip(by, found, strict=True))
             return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
         op = op.program
-    if isinstance(op, Program) and has_recurrences(op.function):
+    if isinstance(op, FlatProgram) and has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
         whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
         bars = dict(zip(by, bind(adjoint_of(op, by), [*filled, *whole], sizes, how), strict=True))
@@ -250,7 +250,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
 
 
 def _batch(
-    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: How
+    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: CodeOptions
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
     if _ordered_pairs(op, sizes) > _MOST_PAIRS:
@@ -293,7 +293,7 @@ def _compared(op: Operation) -> tuple[tuple[Affine, Affine], ...]:
     return tuple(found)
 
 
-def _with_checks(*given: Any, op: Operation, sizes: Sizes, how: How) -> Any:
+def _with_checks(*given: Any, op: Operation, sizes: Sizes, how: CodeOptions) -> Any:
     *context, error, enabled = given[: len(given) - len(op.params)]  # newer JAX says in which context, too
     args = given[len(given) - len(op.params) :]
     closed = jax.make_jaxpr(partial(_execute, op=op, sizes=sizes, how=how))(*args)

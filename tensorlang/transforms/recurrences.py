@@ -17,7 +17,7 @@ from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
 from tensorlang.simplification import on_disk, read_simplified, simplify_ssa
 from tensorlang.transforms.flat import flat, like
-from tensorlang.transforms.linear import Program, once, variable
+from tensorlang.transforms.linear import FlatProgram, once, variable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,7 +25,7 @@ class Rates:
     """The derivative of `of` with respect to the parameters in the places `by`: an operation on all parameters, then on
     the differentials of these. It is derived only when it is run, since its transpose needs only the adjoint."""
 
-    of: Program
+    of: FlatProgram
     by: tuple[int, ...]
     differentials: tuple[Var, ...]
 
@@ -53,7 +53,7 @@ class Rates:
         return self.of.sizes
 
     @property
-    def program(self) -> Program:
+    def program(self) -> FlatProgram:
         """The derivative as a program."""
         return _derived(self)
 
@@ -64,7 +64,7 @@ class Rates:
 
 
 @once
-def rates(op: Program, by: tuple[int, ...]) -> Rates:
+def rates(op: FlatProgram, by: tuple[int, ...]) -> Rates:
     """The derivative with respect to the parameters in these places."""
     own = [variable(op.params[k]) for k in by]
     shapes = [shape(x.type)[0] for x in own]
@@ -72,8 +72,8 @@ def rates(op: Program, by: tuple[int, ...]) -> Rates:
 
 
 @once
-def _derived(op: Rates) -> Program:
-    return Program(_total(op.of.function, op.by))
+def _derived(op: Rates) -> FlatProgram:
+    return FlatProgram(_total(op.of.function, op.by))
 
 
 @on_disk
@@ -82,9 +82,9 @@ def _total(f: Function, by: tuple[int, ...]) -> Function:
 
 
 @once
-def cotangents(op: Program, by: tuple[int, ...]) -> Program:
+def cotangents(op: FlatProgram, by: tuple[int, ...]) -> FlatProgram:
     """The adjoint for the parameters in these places: a program of all parameters, then of the results' cotangents."""
-    return Program(_adjoint(op.function, by))
+    return FlatProgram(_adjoint(op.function, by))
 
 
 @on_disk

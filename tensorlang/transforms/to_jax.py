@@ -26,8 +26,8 @@ from tensorlang.lowering.plan.kept import require_store
 from tensorlang.lowering.run import Lowered, are_arrays, check_extrema
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
-from tensorlang.transforms.linear import Program, once
-from tensorlang.transforms.primitive import How, bind
+from tensorlang.transforms.linear import FlatProgram, once
+from tensorlang.transforms.primitive import CodeOptions, bind
 
 
 def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = "needed") -> Callable[..., Any]:
@@ -62,9 +62,9 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
 
 @once
-def program_of(f: Function) -> Program:
+def program_of(f: Function) -> FlatProgram:
     """The flat program that JAX runs, maps and differentiates for `f`."""
-    return Program(flat(with_rule(f)))
+    return FlatProgram(flat(with_rule(f)))
 
 
 @once
@@ -116,7 +116,7 @@ def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[...,
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:
             arrays[k] = arrays[k].astype(dtype)
-        results = bind(program, arrays, tuple(bound.sizes.items()), How(dtype, tuple(points), strict, store))
+        results = bind(program, arrays, tuple(bound.sizes.items()), CodeOptions(dtype, tuple(points), strict, store))
         return unpack(from_leaves(f.type, iter(results)), f.results)
 
     call.__name__ = call.__qualname__ = f.name

@@ -22,7 +22,7 @@ from tensorlang.language.types import shape
 from tensorlang.lowering.emit.mosaic.memory import SHARED
 from tensorlang.lowering.kernels.check import why_not as why_malformed
 from tensorlang.lowering.kernels.ir import Kernel
-from tensorlang.lowering.kernels.layouts import Multiplied, Placed, Units, why_not
+from tensorlang.lowering.kernels.layouts import MatrixProduct, Placed, Units, why_not
 from tensorlang.lowering.kernels.run import matrix_units
 from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
 from tests.kernels.test_scalar_loops_in_kernels import endless, newton
@@ -401,22 +401,22 @@ BROKEN = {
     "60 by 64 elements are no whole number of pieces of A 128": ([replace(SQUARE, lengths=(60, 64))], [], Units.WGMMA),
     "A is multiplied, and does not lie in pieces": (
         [],
-        [Multiplied(replace(SQUARE, swizzle=0), SQUARE, (False, False))],
+        [MatrixProduct(replace(SQUARE, swizzle=0), SQUARE, (False, False))],
         Units.WGMMA,
     ),
     "wgmma takes factors of one swizzle, not A 128 and A 64": (
         [],
-        [Multiplied(SQUARE, replace(SQUARE, swizzle=64), (False, False))],
+        [MatrixProduct(SQUARE, replace(SQUARE, swizzle=64), (False, False))],
         Units.WGMMA,
     ),
     "tcgen05 adds up 64 rows at a time, not 32": (
         [],
-        [Multiplied(replace(SQUARE, lengths=(64, 32), swizzle=64), SQUARE, (True, False))],
+        [MatrixProduct(replace(SQUARE, lengths=(64, 32), swizzle=64), SQUARE, (True, False))],
         Units.TCGEN05,
     ),
     "tcgen05 takes whole pieces of half of 64 columns, not A 128": (
         [],
-        [Multiplied(SQUARE, SQUARE, (False, True))],
+        [MatrixProduct(SQUARE, SQUARE, (False, True))],
         Units.TCGEN05,
     ),
 }
@@ -442,7 +442,7 @@ def test_the_laws_of_layouts_are_those_of_jax(swizzles: tuple[int, int], columns
         assert line.endswith(f", {usual}),")
         source = source.replace(line, line.removesuffix(f"{usual}),") + f"{swizzle}),")
         laid.append(Placed(name, lengths, swizzle))
-    law = why_not(laid, [Multiplied(laid[0], laid[1], (False, False))], made, (2,))
+    law = why_not(laid, [MatrixProduct(laid[0], laid[1], (False, False))], made, (2,))
     given = [jax.ShapeDtypeStruct((64, 64), "bfloat16"), jax.ShapeDtypeStruct((64, columns), "bfloat16")]
     with nullcontext() if law is None else pytest.raises(ValueError, match="layout"):
         assert "@mosaic_gpu_v2(" in lowered_for_gpu(_alone(source)["f"], given, card).as_text()

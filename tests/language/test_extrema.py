@@ -18,7 +18,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Extremum, Let, MakePair, Var, number
 from tensorlang.language.latex import function_latex
 from tensorlang.language.show import unicode_text
-from tensorlang.language.types import Idx
+from tensorlang.language.types import BoundedIndex
 from tensorlang.surface.parse import parse
 from tests.support import pointwise
 from tests.support.alike import alike
@@ -117,7 +117,7 @@ def test_an_index_is_no_part_of_a_pair_and_no_value_of_a_variable() -> None:
     f = parse("f(x: [n]R) = let k = argmax i:n. x[i] in x[k]")
     assert isinstance(f.body, Let)
     choice = f.body.value
-    assert isinstance(choice, Choice) and choice.type is Idx(atom_affine(Size("n")))
+    assert isinstance(choice, Choice) and choice.type is BoundedIndex(atom_affine(Size("n")))
     with pytest.raises(tl.TypeMismatch, match="a part of a pair must be a value"):
         MakePair(choice, number(1))
     with pytest.raises(tl.TypeMismatch, match="which an index array is to hold"):

@@ -27,7 +27,17 @@ from tensorlang.lowering.arrays import meaning
 from tensorlang.lowering.arrays.check import why_not
 from tensorlang.lowering.arrays.cost import ArrayCost, cost_of
 from tensorlang.lowering.arrays.interpret import interpret
-from tensorlang.lowering.arrays.ir import Apply, Assign, Block, Define, EinsumSpec, Name, Number, Return, Transpose
+from tensorlang.lowering.arrays.ir import (
+    ArrayOperation,
+    Assign,
+    Block,
+    Define,
+    EinsumSpec,
+    Name,
+    Number,
+    Return,
+    Transpose,
+)
 from tensorlang.lowering.arrays.meaning import MEANING
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.arrays.shapes import SHAPES
@@ -328,7 +338,7 @@ def test_no_array_program_of_a_page_grows_faster_than_the_model() -> None:
 def test_work_that_the_model_does_not_count_is_noticed(text: str, growth: str) -> None:
     f = tl.parse(text)
     program = array_program(f)
-    outer = Apply("sum", (Apply("einsum", (EinsumSpec(("i", "j"), "ij"), Name("x"), Name("x"))),))
+    outer = ArrayOperation("sum", (ArrayOperation("einsum", (EinsumSpec(("i", "j"), "ij"), Name("x"), Name("x"))),))
     *before, _, result = program.definition.body.statements
     program.definition = Define("f", ("x", "y"), Block([*before, Assign(("result",), outer), result]))
     assert cost_of(f, program).excess == f"operations grow as O(n^2), the model's count as {growth}"
@@ -338,8 +348,8 @@ WRONG = {
     "y is read before it is assigned": [Return(Name("y"))],
     "it returns before its end": [Return(Name("x")), Assign(("y",), Name("x"))],
     "it returns nothing": [Assign(("y",), Name("x"))],
-    "no operation is called colour": [Return(Apply("colour", (Name("x"),)))],
-    "an einsum of 2 terms has 1 arrays": [Return(Apply("einsum", (EinsumSpec(("i", "i"), ""), Name("x"))))],
+    "no operation is called colour": [Return(ArrayOperation("colour", (Name("x"),)))],
+    "an einsum of 2 terms has 1 arrays": [Return(ArrayOperation("einsum", (EinsumSpec(("i", "i"), ""), Name("x"))))],
 }
 
 
@@ -372,7 +382,7 @@ def test_a_product_of_matrices_is_written_as_one_and_compiled_as_an_einsum(first
     lengths = {"i": 4, "j": 5, "k": 6}
     given = [jnp.ones([lengths[c] for c in term]) for term in (first, second)]
     for result in {first.replace("k", "") + second.replace("k", ""), second.replace("k", "") + first.replace("k", "")}:
-        code = text(Apply("einsum", (EinsumSpec((first, second), result), Name("x"), Name("y"))))
+        code = text(ArrayOperation("einsum", (EinsumSpec((first, second), result), Name("x"), Name("y"))))
         assert " @ " in code
         written = count(eval(f"lambda x, y: {code}"), *given)
         einsum = count(lambda x, y, result=result: jnp.einsum(f"{first},{second}->{result}", x, y), *given)
@@ -382,5 +392,5 @@ def test_a_product_of_matrices_is_written_as_one_and_compiled_as_an_einsum(first
 @pytest.mark.parametrize("spec", ["i,j->ij", "bik,bkj->bij", "ij,ij->", "ii,i->i", "ij,ij->i", "ik,kj->i"])
 def test_other_products_are_einsums(spec: str) -> None:
     terms, result = spec.split("->")
-    code = text(Apply("einsum", (EinsumSpec(tuple(terms.split(",")), result), Name("x"), Name("y"))))
+    code = text(ArrayOperation("einsum", (EinsumSpec(tuple(terms.split(",")), result), Name("x"), Name("y"))))
     assert code == f'jnp.einsum("{spec}", x, y)'

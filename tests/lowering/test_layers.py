@@ -20,7 +20,7 @@ from tensorlang.language.census import expressions
 from tensorlang.language.grammar import Bracket, Expr
 from tensorlang.language.predicates import Predicate, conjuncts
 from tensorlang.lowering.plan.dependence import places, reads, variable
-from tensorlang.lowering.plan.ir import Assign, Step
+from tensorlang.lowering.plan.ir import Step, StoredArray
 from tensorlang.lowering.plan.passes import plan
 from tensorlang.lowering.plan.unread_masks import asks_data
 from tests.support.programs import random_arguments
@@ -78,7 +78,7 @@ def asked_of_data(f: tl.Function) -> set[Predicate]:
 
 
 def step_values(step: Step) -> tuple[Expr, ...]:
-    return (step.value,) if isinstance(step, Assign) else step.values
+    return (step.value,) if isinstance(step, StoredArray) else step.values
 
 
 def are_cheap(f: tl.Function) -> None:
@@ -140,13 +140,13 @@ def test_what_was_pooled_is_looked_up_once_for_all_windows_that_read_it() -> Non
         return any(a.lookups for e in found for a in places(e))
 
     (made,) = [step for step in steps if looks_up(step, "h") and not is_choice(step)]
-    assert isinstance(made, Assign)
+    assert isinstance(made, StoredArray)
     read = [step for step in steps if made.variable in {variable(e) for v in step_values(step) for e in reads(v)}]
     assert len(read) == 2  # the next layer, and the gradient by its weights
 
 
 def is_choice(step: Step) -> bool:
-    return isinstance(step, Assign) and isinstance(step.variable, IndexArray)
+    return isinstance(step, StoredArray) and isinstance(step.variable, IndexArray)
 
 
 @pytest.mark.parametrize("text", WINDOWS.values(), ids=WINDOWS)

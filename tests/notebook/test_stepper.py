@@ -36,7 +36,7 @@ from tensorlang.notebook.stepper.folds import Fold, repeats
 from tensorlang.notebook.stepper.frames import frame as frame_html
 from tensorlang.notebook.stepper.graph import graph_html
 from tensorlang.notebook.stepper.laws import WORDS, law
-from tensorlang.notebook.stepper.rows import Differential, Let, Paired
+from tensorlang.notebook.stepper.rows import Differential, LetRow, Paired
 from tensorlang.notebook.stepper.view import HTML, Frame, Gap, Line, View
 from tests.derivatives.test_derivation import example
 from tests.support.programs import relation_data
@@ -152,7 +152,7 @@ def test_every_differential_is_used_up_and_every_statement_stays(views: list[Sho
         d = view.derivation
         end = [row.part for row in view.rows.alive(len(d.steps))]
         assert not any(isinstance(part, Differential) for part in end)
-        lets = [part.statement for part in end if isinstance(part, Let)]
+        lets = [part.statement for part in end if isinstance(part, LetRow)]
         assert len(lets) == len(set(lets))
         assert set(lets) >= {x for x in d.result.statements if not isinstance(x, Input | Constant)}
         products = [q for part in end for q in (part.parts if isinstance(part, Paired) else [part])]

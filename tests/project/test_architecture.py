@@ -152,6 +152,20 @@ def test_a_circle_is_noticed() -> None:
     assert not circle({a: {b, c}, b: {c}})
 
 
+def public_classes(module: Path) -> Iterator[str]:
+    """The names of the classes that `module` defines for others."""
+    yield from (n.name for n in tree(module).body if isinstance(n, ast.ClassDef) and not n.name.startswith("_"))
+
+
+def test_the_name_of_a_public_class_is_defined_by_one_module_only() -> None:
+    homes: dict[str, list[str]] = {}
+    for module in MODULES:
+        for name in public_classes(module):
+            homes.setdefault(name, []).append(str(module))
+    several = [f"{name}: {', '.join(found)}" for name, found in sorted(homes.items()) if len(found) > 1]
+    assert not several, "needs a qualifier: " + "; ".join(several)
+
+
 def test_every_module_has_a_place_in_the_house() -> None:
     known = {*BASE, *FLOORS, *TOP}
     assert {module.with_suffix("").parts[0] for module in MODULES} <= known

@@ -27,7 +27,7 @@ from tensorlang.errors import LimitError
 from tensorlang.language import on_disk
 from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.census import expressions
-from tensorlang.language.encoded import Encoding, Refused
+from tensorlang.language.encoded import Encoding, EncodingRefused
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Integer, Mul, Var, number
 from tensorlang.language.types import R
@@ -372,7 +372,7 @@ def test_what_is_made_quickly_is_not_kept(cache: Path, monkeypatch: pytest.Monke
 
 def test_what_is_no_program_is_refused() -> None:
     for value in (object(), [1], {"a": 1}, 1.5, b"x", replace):
-        with pytest.raises(Refused):
+        with pytest.raises(EncodingRefused):
             Encoding().encode(value)
 
 

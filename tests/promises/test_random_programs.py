@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlang.language.predicates import TRUE
-from tensorlang.normal.ssa import Term
+from tensorlang.normal.ssa import Addend
 from tests.support.bulk import broken
 from tests.support.programs import arguments, functions
 from tests.support.promises import PROMISES, Case, Promise, case_for
@@ -66,8 +66,8 @@ CORRUPTIONS: list[tuple[str, str, Callable[..., Any], str]] = [
     ),
     (
         "every difference taken for a sum by the total derivative (6.4)",
-        "tensorlang.derivatives.total.Term",
-        lambda sign, p, x: Term(1, p, x),
+        "tensorlang.derivatives.total.Addend",
+        lambda sign, p, x: Addend(1, p, x),
         "derivative_agrees_with_dual_numbers",
     ),
     (

@@ -21,7 +21,7 @@ from tensorlang.language.functions import raise_to
 from tensorlang.language.grammar import Add, Const, Mul
 from tensorlang.language.predicates import less
 from tensorlang.normal.pattern import axis
-from tensorlang.normal.ssa import Addition, Constant, Statement, Term, selection
+from tensorlang.normal.ssa import Addend, Addition, Constant, Statement, selection
 from tensorlang.sets.isl import implies, sample
 from tests.support.programs import random_function
 
@@ -72,7 +72,7 @@ def values(k: int) -> list[Any]:
     c = Const(Fraction(k, 7))
     p = less(constant(k), n)
     one: Statement = Constant(Fraction(k), (n,))
-    several = Addition((Term(1, p, one), Term(-1, p, one)), (n,))
+    several = Addition((Addend(1, p, one), Addend(-1, p, one)), (n,))
     power = raise_to(c, k + 2)
     return [n, c, Mul(c, Add(c, c, 1)), p, several, power, selection(1, p, p, several)]
 

@@ -46,7 +46,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     free_atoms,
 )
-from tensorlang.language.types import Array, Idx, Pair, R, Type, shape, struct_of_arrays
+from tensorlang.language.types import Array, BoundedIndex, Pair, R, Type, shape, struct_of_arrays
 
 
 def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Any:
@@ -245,7 +245,7 @@ class Point:
             return (self.zero(kind.first), self.zero(kind.second))
         if isinstance(kind, Array):
             return [self.zero(kind.element) for _ in self.range(kind.size)]
-        return 0 if isinstance(kind, Idx) else Fraction(0)
+        return 0 if isinstance(kind, BoundedIndex) else Fraction(0)
 
     def cost(self, e: Expr) -> int:
         match e:

@@ -29,13 +29,13 @@ from tensorlang.normal.as_program import to_function
 from tensorlang.normal.forms import why_not_gen_outermost, why_not_let_lifted, why_not_pair_free, why_not_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Comparison,
     Contraction,
     Map,
     Selection,
     Statement,
-    Term,
     inner_ranges,
     own_ranges,
 )
@@ -310,7 +310,7 @@ def _table(x: Statement, at: pointwise.Point) -> tuple[int, int]:
     return 0, 0
 
 
-def _union(terms: Iterable[Term]) -> Predicate:
+def _union(terms: Iterable[Addend]) -> Predicate:
     return disjunction(t.pred for t in terms)
 
 

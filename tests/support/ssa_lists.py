@@ -25,6 +25,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
@@ -32,7 +33,6 @@ from tensorlang.normal.ssa import (
     Map,
     Outputs,
     Statement,
-    Term,
     inner_ranges,
     own_indices,
     own_ranges,
@@ -64,7 +64,7 @@ def _addition(rng: random.Random, made: list[Statement]) -> Statement:
     operands = [x for x in made if x.shape == shape]
     places = own_ranges(Constant(Fraction(0), shape))
     terms = [
-        Term(rng.choice((1, 1, -1)), _predicate(rng, list(places), 2), rng.choice(operands))
+        Addend(rng.choice((1, 1, -1)), _predicate(rng, list(places), 2), rng.choice(operands))
         for _ in range(rng.choice((2, 2, 3, 1)))
     ]
     return Addition(tuple(terms), shape)

@@ -22,7 +22,7 @@ from tensorlang.jaxprs.values import (
     Datum,
     Int,
     Place,
-    Real,
+    RealNumbers,
     Where,
     flat_place,
     index_of,
@@ -165,7 +165,7 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
         raise Unsupported("a comparison of numbers that are -inf under a mask")
     b.assume("no number that is compared is nan")
 
-    def one(word: str, first: Real, second: Real, ix: Place, e: Expr) -> Expr:
+    def one(word: str, first: RealNumbers, second: RealNumbers, ix: Place, e: Expr) -> Expr:
         return where(word, first.at(ix), second.at(ix), e)
 
     def choose(ix: Place, e: Expr, otherwise: Expr) -> Expr:
@@ -215,7 +215,7 @@ def _ranks_compared(b: Builder, name: str, x: Any, y: Any, axes: Axes, given: Se
     found = b.ranks((given[0], d), (given[1], e))
     if found is None:
         return None
-    if isinstance(x, Real):
+    if isinstance(x, RealNumbers):
         b.assume("no number that is compared is nan")
     p, q = found
     return b.condition(axes, lambda ix: _COMPARED[name](atom_affine(Lookup(p, ix[d])), atom_affine(Lookup(q, ix[e]))))
@@ -226,7 +226,7 @@ def _axes_of(b: Builder, x: Any) -> tuple[int, ...]:
     if any(len(axis) != 1 for axis in x.axes):
         return ()
     place, _ = b.indices(x.axes)
-    if isinstance(x, Real) and not x.infinite and x.support is None and x.constant is None:
+    if isinstance(x, RealNumbers) and not x.infinite and x.support is None and x.constant is None:
         e = x.at(place)
         used = {i for found in expressions(e) if isinstance(found, Access) for i in found.at.free}
     elif isinstance(x, Int) and len(cases := x.cases(place)) == 1 and isinstance(datum := cases[0][1], Datum):
@@ -240,7 +240,7 @@ def _refuse(what: str) -> Any:
     raise Unsupported(what)
 
 
-def _with_infinite(b: Builder, name: str, x: Real, y: Real) -> Bool:
+def _with_infinite(b: Builder, name: str, x: RealNumbers, y: RealNumbers) -> Bool:
     """A comparison with an infinite number or nan, assuming that values are finite."""
     b.assume("values are finite")
     if name in ("eq", "ne"):
@@ -427,7 +427,7 @@ def _chosen_conditions(b: Builder, which: Bool, yes: Bool, no: Bool) -> Bool:
     )
 
 
-def _chosen_numbers(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
+def _chosen_numbers(b: Builder, which: Bool, yes: RealNumbers, no: RealNumbers) -> RealNumbers:
     axes = which.axes
     if 2 in (yes.infinite, no.infinite):
         b.assume("nan, which is chosen where an index is out of range, is not read")
@@ -446,7 +446,7 @@ def _chosen_numbers(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
     if holds is not None:
         mask = holds if yes.constant == 1 and no.constant == 0 else None
         return b.bounded(
-            Real(
+            RealNumbers(
                 axes=axes,
                 at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)),
                 mask=mask,
@@ -462,7 +462,7 @@ def _both(p: Where, q: Where | None) -> Where:
     return p if q is None else lambda ix: conjunction([p(ix), q(ix)])
 
 
-def _chosen_supported(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
+def _chosen_supported(b: Builder, which: Bool, yes: RealNumbers, no: RealNumbers) -> RealNumbers:
     """A choice between numbers, some of which are -inf outside of a support, which chosen ones keep."""
     if which.holds is None:
         raise Unsupported("numbers that are -inf under a mask, chosen by numbers")
@@ -473,4 +473,4 @@ def _chosen_supported(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
         p = holds(ix)
         return disjunction([conjunction([p, first(ix)]), conjunction([b.negated(p), second(ix)])])
 
-    return Real(axes=which.axes, at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)), support=support)
+    return RealNumbers(axes=which.axes, at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)), support=support)

@@ -11,7 +11,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import times, when
-from tensorlang.jaxprs.values import Int, Place, Real
+from tensorlang.jaxprs.values import Int, Place, RealNumbers
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, sums
 from tensorlang.language.predicates import conjunction, equal, within
@@ -57,7 +57,9 @@ def _dot(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
     return b.state(axes, body, "dot")
 
 
-def _matched(b: Builder, x: Real, y: Real, dx: tuple[int, ...], dy: tuple[int, ...]) -> tuple[Real, Real]:
+def _matched(
+    b: Builder, x: RealNumbers, y: RealNumbers, dx: tuple[int, ...], dy: tuple[int, ...]
+) -> tuple[RealNumbers, RealNumbers]:
     """Both, with the same sub-axes for the axes that they have in common."""
     for d, e in [*zip(dx, dy, strict=True)] * 2:
         if x.axes[d] != y.axes[e]:

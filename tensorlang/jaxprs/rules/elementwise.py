@@ -17,7 +17,7 @@ from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import divided, minus, negative, plus, times, when
-from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where, flat_place, index_of, plain
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, RealNumbers, Where, flat_place, index_of, plain
 from tensorlang.language.affine import Affine, constant
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import Expr, number
@@ -31,7 +31,7 @@ _POSITIVE = frozenset(["exp", "logistic", "abs", "square", "exp2"])
 """Functions that are never negative."""
 
 
-def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
+def mapped(b: Builder, x: RealNumbers, f: One, name: str) -> RealNumbers:
     """f of each number."""
     if x.infinite:
         if name == "exp" and x.infinite < 0:
@@ -54,7 +54,7 @@ def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
             return b.uniform(x.axes, -c)
         if name == "frozen":
             return x
-        return Real(axes=x.axes, at=lambda ix: f(number(c)), positive=name in _POSITIVE)
+        return RealNumbers(axes=x.axes, at=lambda ix: f(number(c)), positive=name in _POSITIVE)
     positive = name in _POSITIVE or (x.positive and name in ("sqrt", "frozen"))
     if name == "abs" and x.positive:
         return x
@@ -149,7 +149,7 @@ def _integer_pow(b: Builder, eqn: Any, x: Any) -> Any:
 
 @rule("stop_gradient")
 def _stop_gradient(b: Builder, eqn: Any, x: Any) -> Any:
-    if not isinstance(x, Real):
+    if not isinstance(x, RealNumbers):
         return x
     if x.is_top and x.support is None and not b.exact:
         b.assume("a greatest value whose derivative is stopped is subtracted again, as in softmax and logsumexp")
@@ -204,7 +204,7 @@ def _available(b: Builder, var: Any) -> bool:
     return b.available(var)
 
 
-def _combined(b: Builder, name: str, f: Two, x: Real, y: Real) -> Real:
+def _combined(b: Builder, name: str, f: Two, x: RealNumbers, y: RealNumbers) -> RealNumbers:
     (x, y), axes = together(b, [x, y])
     if name == "max" and -1 in (x.infinite, y.infinite):
         return y if x.infinite == -1 else x
@@ -231,19 +231,19 @@ def _combined(b: Builder, name: str, f: Two, x: Real, y: Real) -> Real:
     return replace(b.state(axes, lambda ix: f(x.at(ix), y.at(ix)), name), positive=positive)
 
 
-def _supported(b: Builder, name: str, f: Two, x: Real, y: Real, support: Where) -> Real:
+def _supported(b: Builder, name: str, f: Two, x: RealNumbers, y: RealNumbers, support: Where) -> RealNumbers:
     made = b.state(x.axes, lambda ix: when(support(ix), f(x.at(ix), y.at(ix))), name)
     return replace(made, support=support)
 
 
-def _masked(mask: Real, x: Real) -> Real:
+def _masked(mask: RealNumbers, x: RealNumbers) -> RealNumbers:
     holds, both = mask.mask, x.mask
     assert holds is not None
 
     def inside(ix: Place) -> Any:
         return holds(ix) if both is None else conjunction([holds(ix), both(ix)])
 
-    return Real(
+    return RealNumbers(
         axes=x.axes,
         at=lambda ix: when(holds(ix), x.at(ix)),
         mask=None if both is None else inside,
@@ -251,7 +251,7 @@ def _masked(mask: Real, x: Real) -> Real:
     )
 
 
-def _simple(b: Builder, name: str, x: Real, y: Real) -> Real | None:
+def _simple(b: Builder, name: str, x: RealNumbers, y: RealNumbers) -> RealNumbers | None:
     """The result for known numbers, sums with 0 and products with 1; else None."""
     c, d = x.constant, y.constant
     if c is not None and d is not None and name in ("add", "sub", "mul"):
@@ -307,7 +307,7 @@ def _pow(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
         cases = b.possible(y.cases(place))
         if len(cases) == 1 and isinstance(a := cases[0][1], Affine) and a.is_constant:
             exponent = Fraction(a.constant)
-    elif isinstance(y, Real) and y.constant is not None and y.constant.denominator < 1000:
+    elif isinstance(y, RealNumbers) and y.constant is not None and y.constant.denominator < 1000:
         exponent = y.constant
     if exponent is not None and not y.axes:
         k = exponent

@@ -16,7 +16,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Case, Datum, Int, Place, Real, flat_place, plain, viewed
+from tensorlang.jaxprs.values import Case, Datum, Int, Place, RealNumbers, flat_place, plain, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, Var, access, number
 from tensorlang.language.lets import under
@@ -98,7 +98,7 @@ class _Loop:
                 e = plus(e, when(equal(ix[0][0], constant(t)), part.at(ix[1:])))
             return e
 
-        return Real(axes=plain(shape_of(self.eqn, k)), at=at)
+        return RealNumbers(axes=plain(shape_of(self.eqn, k)), at=at)
 
     def recurrence(self) -> list[Any]:
         """The last states and the outputs of steps, from a recurrence whose states are the numbers that change.
@@ -171,7 +171,7 @@ class _Loop:
                 )
         return found
 
-    def _result(self, h: Var, word: str, which: str, n: int, count: int, axes: Any) -> Real:
+    def _result(self, h: Var, word: str, which: str, n: int, count: int, axes: Any) -> RealNumbers:
         """The last value of the n-th of `count` states, or those before or after each step, from the recurrence `h`."""
         size = affine(self.steps)
         later = int(word == "states" and which == "after")
@@ -180,8 +180,8 @@ class _Loop:
             return access(parted(states, count)[n], *flat_place(place))
 
         if which == "last":
-            return Real(axes=axes, at=lambda ix: part(h if word == "fold" else access(h, size), ix))
-        return Real(axes=((size,), *axes), at=lambda ix: part(access(h, self._turned(ix[0][0]) + later), ix[1:]))
+            return RealNumbers(axes=axes, at=lambda ix: part(h if word == "fold" else access(h, size), ix))
+        return RealNumbers(axes=((size,), *axes), at=lambda ix: part(access(h, self._turned(ix[0][0]) + later), ix[1:]))
 
 
 def _key(outputs: list[Any], k: int) -> Any:
@@ -189,12 +189,12 @@ def _key(outputs: list[Any], k: int) -> Any:
     return k if isinstance(outputs[k], core.Literal) else outputs[k]
 
 
-def _read(state: Var, first: Real) -> Real:
-    return Real(axes=first.axes, at=lambda ix: access(state, *flat_place(ix)), variable=state)
+def _read(state: Var, first: RealNumbers) -> RealNumbers:
+    return RealNumbers(axes=first.axes, at=lambda ix: access(state, *flat_place(ix)), variable=state)
 
 
-def _number(x: Any) -> Real:
-    if not isinstance(x, Real):
+def _number(x: Any) -> RealNumbers:
+    if not isinstance(x, RealNumbers):
         raise Unsupported("a loop that carries or gives integers or conditions")
     return x
 
@@ -208,7 +208,7 @@ def _moved(case: Case, by: Affine) -> Case:
 
 def _stated(b: Builder, x: Any) -> Any:
     """`x` under a name, so that the next step does not duplicate its work."""
-    if not isinstance(x, Real) or x.variable is not None or x.constant is not None or x.infinite:
+    if not isinstance(x, RealNumbers) or x.variable is not None or x.constant is not None or x.infinite:
         return x
     if x.support is not None:
         raise Unsupported("a loop that carries numbers that are -inf under a mask")

@@ -15,7 +15,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, plain
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, RealNumbers, plain
 from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
@@ -54,7 +54,7 @@ def read_at(b: Builder, x: Any, axes: Any, places: Callable[[Place], Sequence[Ca
         holds = x.holds
         return b.condition(axes, lambda ix: disjunction(conjunction([p, holds(at)]) for p, at in found(ix)))
     if x.infinite:
-        return Real(axes=axes, at=x.at, infinite=x.infinite)
+        return RealNumbers(axes=axes, at=x.at, infinite=x.infinite)
 
     def at(ix: Place) -> Expr:
         e: Expr = number(0)
@@ -70,7 +70,7 @@ def read_at(b: Builder, x: Any, axes: Any, places: Callable[[Place], Sequence[Ca
     if support is not None and b.holds(support(place)):
         support = None
     pieces = x.pieces * max(1, len(found(place)))
-    return b.bounded(Real(axes=axes, at=at, support=support, positive=x.positive, pieces=pieces))
+    return b.bounded(RealNumbers(axes=axes, at=at, support=support, positive=x.positive, pieces=pieces))
 
 
 @rule("gather")
@@ -111,7 +111,7 @@ def _gather(b: Builder, eqn: Any, x: Any, starts: Any) -> Any:
                 found.append([(TRUE, offset)])
         return found
 
-    few = b.read_few(x, plain(shape)) if isinstance(x, Real) and _are_data(b, starts) else x
+    few = b.read_few(x, plain(shape)) if isinstance(x, RealNumbers) and _are_data(b, starts) else x
     found = read_at(b, few, plain(shape), places)
     return found if few is x else b.state(found.axes, found.at, "read")
 
@@ -148,7 +148,7 @@ def _dynamic_slice(b: Builder, eqn: Any, x: Any, *starts: Any) -> Any:
 @rule("sort")
 def _sort(b: Builder, eqn: Any, *xs: Any) -> Any:
     p = eqn.params
-    if p["num_keys"] != 1 or not all(isinstance(x, Real) for x in xs):
+    if p["num_keys"] != 1 or not all(isinstance(x, RealNumbers) for x in xs):
         raise Unsupported("an order by several keys, or of integers")
     axis = p["dimension"]
     order = b.permutation(eqn.invars[0], axis)
@@ -161,7 +161,7 @@ def _sort(b: Builder, eqn: Any, *xs: Any) -> Any:
     for x in (flat(b, x) for x in xs):
         if x.support is not None or x.infinite:
             raise Unsupported("an order of infinite numbers")
-        found.append(Real(axes=x.axes, at=lambda ix, x=x: x.at(place(ix)), positive=x.positive))  # type: ignore[misc]
+        found.append(RealNumbers(axes=x.axes, at=lambda ix, x=x: x.at(place(ix)), positive=x.positive))  # type: ignore[misc]
     return found
 
 

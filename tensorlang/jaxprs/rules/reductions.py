@@ -13,7 +13,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.sizes import affine, is_one
 from tensorlang.jaxprs.terms import divided, minus, plus, times, when, where
-from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real, extents, flat_place, plain
+from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, RealNumbers, extents, flat_place, plain
 from tensorlang.language.affine import Affine, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Choice, Expr, Recur, Var, access, bracket, extremum, gen, number, sums
@@ -80,7 +80,9 @@ def _extremum(sign: int) -> Any:
     return apply
 
 
-def _shared(b: Builder, x: Real, over: tuple[int, ...], kept: Axes, gone: Axes, top: Real, sign: int) -> Real:
+def _shared(
+    b: Builder, x: RealNumbers, over: tuple[int, ...], kept: Axes, gone: Axes, top: RealNumbers, sign: int
+) -> RealNumbers:
     """The extremum `top` with JAX's derivative: places that attain it get equal shares of the cotangent."""
     held = b.state(kept, lambda ix: call("frozen", top.at(ix)), "held")
 
@@ -105,7 +107,7 @@ RULES["reduce_max"], RULES["reduce_min"] = _extremum(1), _extremum(-1)
 
 def _chosen(sign: int) -> Any:
     def apply(b: Builder, eqn: Any, x: Any) -> Any:
-        if not isinstance(x, Real) or x.infinite or (x.support is not None and sign < 0):
+        if not isinstance(x, RealNumbers) or x.infinite or (x.support is not None and sign < 0):
             raise Unsupported("the place of an extremum of integers, conditions or infinite numbers")
         (d,) = eqn.params["axes"]
         x = flat(b, x)
@@ -154,7 +156,7 @@ def _cumprod(b: Builder, eqn: Any, x: Any) -> Any:
     return _products(b, flat(b, b.real(x)), eqn.params["axis"], "scan", eqn.params["reverse"])
 
 
-def _products(b: Builder, x: Real, d: int, word: str, back: bool = False) -> Real:
+def _products(b: Builder, x: RealNumbers, d: int, word: str, back: bool = False) -> RealNumbers:
     """The product over the axis `d`, or the cumulative products, as states of a recurrence."""
     if x.support is not None or x.infinite:
         raise Unsupported("products of infinite numbers")
@@ -167,12 +169,12 @@ def _products(b: Builder, x: Real, d: int, word: str, back: bool = False) -> Rea
     step = gen(binders, times(access(state, *flat_place(place)), x.at(here)))
     h = b.named(Recur(word, t, n, state, gen(binders, number(1)), step), "products")
     if word == "fold":
-        return Real(axes=rest, at=lambda ix: access(h, *flat_place(ix)), positive=x.positive, variable=h)
+        return RealNumbers(axes=rest, at=lambda ix: access(h, *flat_place(ix)), positive=x.positive, variable=h)
 
     def at(ix: Place) -> Expr:
         return access(h, turned(ix[d][0]), *flat_place((*ix[:d], *ix[d + 1 :])))
 
-    return Real(axes=x.axes, at=at, positive=x.positive)
+    return RealNumbers(axes=x.axes, at=at, positive=x.positive)
 
 
 @rule("reduce_or", "reduce_and")

@@ -16,7 +16,7 @@ from tensorlang.jaxprs.flatten import rule_name
 from tensorlang.jaxprs.origins import FEW
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.terms import plus, times, when
-from tensorlang.jaxprs.values import Place, Real, volume
+from tensorlang.jaxprs.values import Place, RealNumbers, volume
 from tensorlang.language.affine import Lookup, atom_affine
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import at_most, equal, less
@@ -33,9 +33,9 @@ POSITIVE_PART: _Slopes = (0, Fraction(1, 2), 1)
 NEGATIVE_PART: _Slopes = (1, Fraction(1, 2), 0)
 
 
-def _pieces(b: Builder, v: Any, x: Any, slopes: _Slopes) -> Real | None:
+def _pieces(b: Builder, v: Any, x: Any, slopes: _Slopes) -> RealNumbers | None:
     """`x`, the value of `v`, times the slope for its sign; None unless `v` has differences of many pairs."""
-    if b.origins is None or not b.signs or not isinstance(x, Real) or x.infinite or x.support is not None:
+    if b.origins is None or not b.signs or not isinstance(x, RealNumbers) or x.infinite or x.support is not None:
         return None
     ends = b.origins.difference(v)
     if ends is None or 0 < volume(x.axes) <= FEW:
@@ -60,10 +60,10 @@ def _pieces(b: Builder, v: Any, x: Any, slopes: _Slopes) -> Real | None:
 
 
 def _is_zero(x: Any) -> bool:
-    return isinstance(x, Real) and x.constant == 0
+    return isinstance(x, RealNumbers) and x.constant == 0
 
 
-def _of_sign(name: str, pieces: Callable[[Builder, Any, tuple[Any, ...]], Real | None]) -> None:
+def _of_sign(name: str, pieces: Callable[[Builder, Any, tuple[Any, ...]], RealNumbers | None]) -> None:
     rest: _Rule = RULES[name]
 
     def apply(b: Builder, eqn: Any, *xs: Any) -> Any:
@@ -73,17 +73,17 @@ def _of_sign(name: str, pieces: Callable[[Builder, Any, tuple[Any, ...]], Real |
     RULES[name] = apply
 
 
-def _beside_zero(slopes: _Slopes) -> Callable[[Builder, Any, tuple[Any, ...]], Real | None]:
+def _beside_zero(slopes: _Slopes) -> Callable[[Builder, Any, tuple[Any, ...]], RealNumbers | None]:
     """A rule for the greater, or the lesser, of 0 and a number."""
 
-    def pieces(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
+    def pieces(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> RealNumbers | None:
         k = next((k for k in (0, 1) if _is_zero(xs[1 - k])), None)
         return None if k is None else _pieces(b, eqn.invars[k], xs[k], slopes)
 
     return pieces
 
 
-def _brought(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> Real | None:
+def _brought(b: Builder, eqn: Any, xs: tuple[Any, ...]) -> RealNumbers | None:
     return _pieces(b, eqn.invars[0], xs[0], RELU) if rule_name(eqn) == "relu" else None
 
 

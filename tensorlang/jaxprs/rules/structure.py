@@ -15,7 +15,7 @@ from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real, plain, viewed
+from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, RealNumbers, plain, viewed
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, number, sums
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, within
@@ -145,13 +145,13 @@ def _pad(b: Builder, eqn: Any, x: Any, filling: Any) -> Any:
                 here.append((at,))
         return binders, conjunction(conditions), tuple(here)
 
-    if not isinstance(x, Real):
+    if not isinstance(x, RealNumbers):
         if any(inner for *_, inner in margins):
             raise Unsupported("indices or conditions with gaps between them")
         return _joined(b, axes, [(lambda ix: source(ix)[1], x, lambda ix: source(ix)[2])], filling)
     fill = b.real(filling)
     if fill.infinite == -1 and x.support is None and not any(inner for *_, inner in margins):
-        return Real(axes=axes, at=lambda ix: x.at(source(ix)[2]), support=lambda ix: source(ix)[1])
+        return RealNumbers(axes=axes, at=lambda ix: x.at(source(ix)[2]), support=lambda ix: source(ix)[1])
     if fill.infinite or x.support is not None:
         raise Unsupported("padding with an infinite number")
 
@@ -164,7 +164,7 @@ def _pad(b: Builder, eqn: Any, x: Any, filling: Any) -> Any:
             raise Unsupported("gaps that are not 0")
         return plus(e, when(b.negated(inside), fill.at(())))
 
-    return b.bounded(Real(axes=axes, at=at, pieces=x.pieces))
+    return b.bounded(RealNumbers(axes=axes, at=at, pieces=x.pieces))
 
 
 Part = tuple[Callable[[Place], Predicate], Any, Callable[[Place], Place]]
@@ -228,10 +228,10 @@ def _joined(b: Builder, axes: Axes, parts: list[Part], otherwise: Any = None) ->
             )
 
         finite = [(part, x) for part, x in zip(parts, reals, strict=True) if not x.infinite]
-        inner = _joined(b, axes, [(part[0], Real(axes=x.axes, at=x.at), part[2]) for part, x in finite])
-        return Real(axes=axes, at=inner.at, support=support)
+        inner = _joined(b, axes, [(part[0], RealNumbers(axes=x.axes, at=x.at), part[2]) for part, x in finite])
+        return RealNumbers(axes=axes, at=inner.at, support=support)
     positive = all(x.positive for x in reals)
-    return b.bounded(Real(axes=axes, at=at, positive=positive, pieces=sum(x.pieces for x in reals)))
+    return b.bounded(RealNumbers(axes=axes, at=at, positive=positive, pieces=sum(x.pieces for x in reals)))
 
 
 @rule("concatenate")

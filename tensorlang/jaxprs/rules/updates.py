@@ -11,7 +11,7 @@ from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.places import Cases, clamped, combined, drops
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import is_zero, minus, plus, times, when
-from tensorlang.jaxprs.values import Int, Place, Real, plain
+from tensorlang.jaxprs.values import Int, Place, RealNumbers, plain
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, bracket, extremum, number, sums
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, exists, less, lookups, within
@@ -36,10 +36,10 @@ def _dynamic_update(b: Builder, eqn: Any, x: Any, u: Any, *starts: Any) -> Any:
         return plus(rest if is_zero(rest) else when(b.negated(inside), rest), when(inside, u.at(here)))
 
     positive = x.positive and u.positive
-    return b.bounded(Real(axes=x.axes, at=at, positive=positive, pieces=x.pieces + u.pieces))
+    return b.bounded(RealNumbers(axes=x.axes, at=at, positive=positive, pieces=x.pieces + u.pieces))
 
 
-def _finite(*xs: Real) -> None:
+def _finite(*xs: RealNumbers) -> None:
     if any(x.infinite or x.support is not None for x in xs):
         raise Unsupported("an update with infinite numbers")
 
@@ -47,7 +47,7 @@ def _finite(*xs: Real) -> None:
 class _Scatter:
     """The updates of a scatter that reach a place."""
 
-    def __init__(self, b: Builder, eqn: Any, x: Real, starts: Int, u: Real) -> None:
+    def __init__(self, b: Builder, eqn: Any, x: RealNumbers, starts: Int, u: RealNumbers) -> None:
         self.b, self.x, self.u = b, x, u
         self.numbers = eqn.params["dimension_numbers"]
         self.starts = starts
@@ -151,7 +151,7 @@ rule("scatter_add")(RULES["scatter-add"])
 
 @rule("scatter-mul", "scatter_mul")
 def _scatter_mul(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
-    if not isinstance(x, Real) or not isinstance(starts, Int):
+    if not isinstance(x, RealNumbers) or not isinstance(starts, Int):
         raise Unsupported("an update of integers")
     x, u, starts = flat(b, x), flat(b, b.real(u)), flat(b, starts)
     _finite(x, u)
@@ -171,7 +171,7 @@ def _scatter_mul(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
 @rule("scatter-max", "scatter_max")
 def _scatter_max(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
     """The greatest update that reaches each place of an array of -inf; other places stay -inf."""
-    if not isinstance(x, Real) or not isinstance(starts, Int) or x.infinite != -1:
+    if not isinstance(x, RealNumbers) or not isinstance(starts, Int) or x.infinite != -1:
         raise Unsupported("extrema of updates and an array that is not -inf")
     if b.exact:
         raise Unsupported("extrema of updates, of which equal ones share the cotangent")

@@ -15,7 +15,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.lowering.arrays.context import Context, Held
 from tensorlang.lowering.arrays.integers import ZERO, Range
 from tensorlang.lowering.arrays.ir import ALL, NEW, Name, Node, Slice, Subscript, Tuple
-from tensorlang.lowering.arrays.points import Points
+from tensorlang.lowering.arrays.points import RelationPoints
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.diagonal import diagonal
 from tensorlang.lowering.arrays.values import TRUE, Value, aligned, apply, integer
@@ -223,7 +223,7 @@ def _is_whole(scope: Scope, d: _Dimension, places: list[Affine]) -> bool:
     return scope.domain[i] == Range(ZERO, d.size)
 
 
-def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: list[Affine]) -> Value:
+def _on_points(ctx: Context, scope: Scope, array: Held, points: RelationPoints, places: list[Affine]) -> Value:
     """The elements of an array that is held at the points of a relation alone."""
     at = [places[k] for k in array.along]
     place = points.matched(at)
@@ -234,7 +234,7 @@ def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: 
     return access(ctx, scope, held, (place, *(places[k] for k in others)))
 
 
-def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> Affine:
+def _searched(ctx: Context, scope: Scope, points: RelationPoints, at: list[Affine]) -> Affine:
     """The number of the point `at`, found by bisection; anything where there is no such point."""
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
     place = apply("_found", points.columns_node(), *(positions(ctx, scope, a, axes) for a in at))
@@ -243,7 +243,7 @@ def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> A
     return atom_affine(Lookup(found, tuple(atom_affine(i) - scope.domain[i].start for i in axes)))
 
 
-def holds(ctx: Context, scope: Scope, points: Points, arguments: tuple[Affine, ...]) -> Value:
+def holds(ctx: Context, scope: Scope, points: RelationPoints, arguments: tuple[Affine, ...]) -> Value:
     """Where a relation that is given by its points holds, found by bisection."""
     at = [a.substitute(scope.env) for a in arguments]
     if points.matched(at) is not None:

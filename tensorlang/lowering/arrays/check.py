@@ -6,19 +6,19 @@ from collections import ChainMap
 from collections.abc import Collection
 
 from tensorlang.lowering.arrays.ir import (
-    Apply,
+    ArrayOperation,
     Assign,
     Block,
     Define,
     Each,
     EinsumSpec,
-    Function,
-    Integer,
+    Lambda,
     Name,
     Node,
     Number,
     Part,
     Return,
+    StaticInteger,
     Transpose,
     When,
     names_in,
@@ -86,9 +86,9 @@ def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
             if not _knows(known, name):
                 return f"{name} is read before it is assigned"
         match part:
-            case Name() | Integer() | Number():
+            case Name() | StaticInteger() | Number():
                 continue
-            case Apply(operation, arguments, _):
+            case ArrayOperation(operation, arguments, _):
                 if operation not in MEANING and operation not in library:
                     return f"no operation is called {operation}"
                 match arguments:
@@ -105,7 +105,7 @@ def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
                     return f"{name} is called before it is defined"
             case _:
                 pass
-        inner = known.new_child(dict.fromkeys(part.parameters)) if isinstance(part, Function) else known
+        inner = known.new_child(dict.fromkeys(part.parameters)) if isinstance(part, Lambda) else known
         stack += [(value, inner) for value in part.parts()]
     return None
 

@@ -27,7 +27,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lowering.arrays.brackets import bounded_index, solved
 from tensorlang.lowering.arrays.context import Context
-from tensorlang.lowering.arrays.integers import ZERO, Integers, Range
+from tensorlang.lowering.arrays.integers import ZERO, Range, StaticIntegers
 from tensorlang.lowering.arrays.ir import List, Node, Tuple
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.loop import whole
@@ -160,7 +160,7 @@ def _side_by_side(
     return Value(node, axes, 1 + max(v.depth for v in values))
 
 
-def _env(integers: Integers, scope: Scope, i: Index, r: Range, piece: _Piece) -> dict[Atom, Affine]:
+def _env(integers: StaticIntegers, scope: Scope, i: Index, r: Range, piece: _Piece) -> dict[Atom, Affine]:
     """The values of atoms in a piece: also of `i`, if it has a single value there that is in range at all sizes."""
     at = piece.start
     if piece.stop - at != constant(1) or not all(map(integers.is_nonnegative, (at - r.start, r.last - at))):
@@ -205,7 +205,7 @@ def _value_of(i: Index, q: Predicate) -> Affine | None:
     return value if all(isinstance(atom, Size) for atom in value.atoms) else None
 
 
-def _is_placed(integers: Integers, pieces: list[_Piece], new: _Piece) -> bool:
+def _is_placed(integers: StaticIntegers, pieces: list[_Piece], new: _Piece) -> bool:
     """Put `new` among the ordered `pieces`, and say whether that is possible: where one of them is, or between two."""
     for k, piece in enumerate(pieces):
         if piece.start is new.start and piece.stop is new.stop:
@@ -220,7 +220,7 @@ def _is_placed(integers: Integers, pieces: list[_Piece], new: _Piece) -> bool:
     return True
 
 
-def _is_before(integers: Integers, a: _Piece, b: _Piece) -> bool:
+def _is_before(integers: StaticIntegers, a: _Piece, b: _Piece) -> bool:
     """Whether `a` ends before `b` starts, at least if no size is small."""
     gap = b.start - a.stop
     larger: dict[Atom, Affine] = {s: atom_affine(s) + 2 for s in gap.sizes}

@@ -11,10 +11,10 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lowering.arrays import ir
 from tensorlang.lowering.arrays.decisions import Decisions
-from tensorlang.lowering.arrays.integers import Integers, Range
+from tensorlang.lowering.arrays.integers import Range, StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Name, Node, Tuple
 from tensorlang.lowering.arrays.names import Names
-from tensorlang.lowering.arrays.points import Points
+from tensorlang.lowering.arrays.points import RelationPoints
 from tensorlang.lowering.arrays.scope import FIELDS, Scope
 from tensorlang.lowering.arrays.sums.summation import Summation
 from tensorlang.lowering.arrays.values import Axes, Value, apply
@@ -37,14 +37,14 @@ class Held:
 
     name: str
     shape: tuple[Affine, ...]
-    points: Points | None = None
+    points: RelationPoints | None = None
     along: tuple[int, ...] = ()
     cut: Cut | None = None
     required: frozenset[Predicate] = frozenset()
 
 
 @dataclass(frozen=True)
-class Part:
+class CutBlock:
     """A block of an array that is cut, as code for the block's rows sees it: what it holds, how the index of these
     rows is called there, and where in the whole array the block starts."""
 
@@ -80,7 +80,7 @@ class Context:
     """
 
     names: Names
-    integers: Integers
+    integers: StaticIntegers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
     contract: Callable[[Summation], Deep[Value]] = field(init=False)
     width: Callable[[Node], int] = field(init=False)
@@ -94,10 +94,10 @@ class Context:
     free_indices: FreeIndices = field(default_factory=FreeIndices)
     decisions: Decisions = field(default_factory=Decisions)
     held: dict[Key, Held] = field(default_factory=dict)
-    parts: dict[Key, Part] = field(default_factory=dict)
+    parts: dict[Key, CutBlock] = field(default_factory=dict)
     rows: dict[Affine, str] = field(default_factory=dict)
     open_blocks: set[Index] = field(default_factory=set)
-    sparse: dict[Relation, Points] = field(default_factory=dict)
+    sparse: dict[Relation, RelationPoints] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
     possibly_empty: set[IndexArray] = field(default_factory=set)
     conditions: set[IndexArray] = field(default_factory=set)
@@ -198,9 +198,9 @@ class Context:
             scope.fixed.assign(name, apply("arange", *self.integers.nodes(ends)))
         return Name(self._ranges[key])
 
-    def range(self, r: Range) -> ir.Range:
+    def range(self, r: Range) -> ir.IntegerRange:
         """`r` as static integers."""
-        return ir.Range(self.integers.named_in(r.start), self.integers.named_in(r.stop))
+        return ir.IntegerRange(self.integers.named_in(r.start), self.integers.named_in(r.stop))
 
     def loop_name(self, index: Index) -> str:
         """The name of a loop's variable."""

@@ -14,14 +14,14 @@ from tensorlang.language.predicates import Predicate, at_most, conjunction, disj
 
 
 @dataclass(frozen=True)
-class Extreme:
+class ExtremeInteger:
     """The greatest, or the least, of several static integers."""
 
     is_greatest: bool
     parts: tuple[Static, ...]
 
 
-Static = Affine | Extreme
+Static = Affine | ExtremeInteger
 ZERO, ONE = constant(0), constant(1)
 
 
@@ -29,13 +29,13 @@ def extreme(is_greatest: bool, several: Iterable[Static]) -> Static:
     """The greatest, or the least, of `several`; of those that differ by a constant only one is kept."""
     kept: list[Static] = []
     for n in several:
-        for part in n.parts if isinstance(n, Extreme) and n.is_greatest == is_greatest else (n,):
+        for part in n.parts if isinstance(n, ExtremeInteger) and n.is_greatest == is_greatest else (n,):
             twin = next((k for k, other in enumerate(kept) if _is_near(part, other)), None)
             if twin is None:
                 kept.append(part)
             elif (_above(part, kept[twin]) > 0) == is_greatest:
                 kept[twin] = part
-    return kept[0] if len(kept) == 1 else Extreme(is_greatest, tuple(kept))
+    return kept[0] if len(kept) == 1 else ExtremeInteger(is_greatest, tuple(kept))
 
 
 def _is_near(a: Static, b: Static) -> bool:
@@ -62,7 +62,7 @@ def plus(a: Static, b: Static) -> Static:
     """a + b."""
     if isinstance(a, Affine) and isinstance(b, Affine):
         return a + b
-    if isinstance(a, Extreme):
+    if isinstance(a, ExtremeInteger):
         return extreme(a.is_greatest, (plus(part, b) for part in a.parts))
     return plus(b, a)
 

@@ -49,7 +49,7 @@ from tensorlang.lowering.arrays.sums.loop import expanded, function_of
 from tensorlang.lowering.arrays.sums.numbered import Several, several, with_numbers
 from tensorlang.lowering.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
 from tensorlang.lowering.arrays.sums.running_in_groups import InOrder, in_groups, in_order
-from tensorlang.lowering.arrays.sums.segment_sum import Shared, of_segments, shared
+from tensorlang.lowering.arrays.sums.segment_sum import SegmentedSum, of_segments, shared
 from tensorlang.lowering.arrays.sums.strategy import Strategy, WhyNot, by_first
 from tensorlang.lowering.arrays.sums.summation import Summation
 from tensorlang.lowering.arrays.values import (
@@ -177,7 +177,7 @@ def _in_range(c: Extreme) -> Predicate:
     return within(atom_affine(c.e.index) - r.start, r.extent)
 
 
-def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
+def _shared_segments(ctx: Context, c: Extreme) -> SegmentedSum | WhyNot:
     return shared(ctx, _as_sum(c))
 
 
@@ -187,7 +187,7 @@ def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
     return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body), c.none)
 
 
-def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
+def _once_each(ctx: Context, c: Extreme, found: SegmentedSum) -> Deep[Value]:
     e, inner = c.e, found.c
     of_each = type(e)(e.sign, e.index, e.size, conjunction([_in_range(c), *inner.parts]), inner.body)
     some = (

@@ -41,19 +41,19 @@ from tensorlang.lowering.arrays.ir import (
     Assign,
     Block,
     Define,
-    Function,
+    IntegerRange,
+    Lambda,
     Name,
     Node,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
+    StaticInteger,
     Volume,
     When,
     named,
 )
-from tensorlang.lowering.arrays.ir import Integer as StaticInteger
 from tensorlang.lowering.plan.triangular import Cut
 from tensorlang.normal.pattern import axes, axis
 
@@ -62,7 +62,7 @@ _MOST_SAID = 400
 
 
 @dataclass(frozen=True)
-class Form:
+class StatementForm:
     """The key that statements of one form share, and the variables that this one reads, in the same order."""
 
     key: Hashable
@@ -102,7 +102,7 @@ class Written:
         return tuple(_decided(d, values) for d in self.decisions)
 
 
-def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> Form | None:
+def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> StatementForm | None:
     """The form of the statement of `e`, `further` being what else its code depends on.
 
     None if it is too large to be compared, or reads arrays that are held at points, or pairs of arrays.
@@ -115,7 +115,7 @@ def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> F
     if any(isinstance(x.type, Pair) for x in variables) or any(h is None or h.points is not None for h in arrays):
         return None
     facts = tuple((x.type, _fact(h)) for x, h in zip(variables, arrays, strict=True) if h is not None)
-    return Form((said, facts, further), variables)
+    return StatementForm((said, facts, further), variables)
 
 
 def _numbered(e: Expr) -> tuple[Hashable, tuple[Var, ...]] | None:
@@ -177,7 +177,7 @@ def _bound(statements: Collection[Statement]) -> dict[str, None]:
         elif isinstance(s, Define):
             found.update(dict.fromkeys((s.name, *s.parameters)))
     for node in block.nodes():
-        if isinstance(node, Function):
+        if isinstance(node, Lambda):
             found.update(dict.fromkeys(node.parameters))
     return found
 
@@ -218,10 +218,10 @@ def _node(node: Node, new: Mapping[str, str]) -> Node:
             return Volume(factor, tuple(_affine(a, new) for a in extents))
         case Slice(start, stop, step):
             return Slice(start and _affine(start, new), stop and _affine(stop, new), step)
-        case Range(start, stop):
-            return Range(_affine(start, new), _affine(stop, new))
-        case Function(parameters, body):
-            return Function(tuple(new.get(x, x) for x in parameters), _node(body, new))
+        case IntegerRange(start, stop):
+            return IntegerRange(_affine(start, new), _affine(stop, new))
+        case Lambda(parameters, body):
+            return Lambda(tuple(new.get(x, x) for x in parameters), _node(body, new))
         case _:
             parts = node.parts()
             made = [_part(x, new) for x in parts]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
-from tensorlang.lowering.arrays.ir import Block, Infix, Integer, Node, Position, Volume, named
+from tensorlang.lowering.arrays.ir import Block, Infix, Node, Position, StaticInteger, Volume, named
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply, integer
 
@@ -36,7 +36,7 @@ class Range:
 
 
 @dataclass
-class Integers:
+class StaticIntegers:
     """The names of sizes and other static integers, and the bounds that are known of these."""
 
     names: Names
@@ -57,11 +57,11 @@ class Integers:
         """`a` over the names of its atoms, except those of `but`."""
         return Affine(tuple((atom if atom in but else self._atom(atom), k) for atom, k in a.terms), a.constant)
 
-    def node(self, a: Affine) -> Integer:
+    def node(self, a: Affine) -> StaticInteger:
         """`a` as a static integer of an array program."""
-        return Integer(self.named_in(a))
+        return StaticInteger(self.named_in(a))
 
-    def nodes(self, several: Iterable[Affine]) -> tuple[Integer, ...]:
+    def nodes(self, several: Iterable[Affine]) -> tuple[StaticInteger, ...]:
         """Several of them."""
         return tuple(map(self.node, several))
 

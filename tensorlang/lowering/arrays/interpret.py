@@ -18,7 +18,7 @@ from tensorlang.language.affine import Affine, Atom
 from tensorlang.lowering.arrays.ir import (
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -26,10 +26,10 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
+    IntegerRange,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -39,10 +39,10 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -87,7 +87,7 @@ _NAMES: Scope = {
 
 
 @dataclass
-class Count:
+class OperationCount:
     """Operations on real numbers, those of each step by the last name that it assigns, and bytes of named arrays."""
 
     operations: int = 0
@@ -97,13 +97,13 @@ class Count:
 
 def interpret(
     program: Define, arguments: Sequence[Anything], sizes: Mapping[str, int] | None = None
-) -> tuple[Anything, Count]:
+) -> tuple[Anything, OperationCount]:
     """The result of `program` for these arguments, arrays or tuples of arrays, and for the `sizes` that no shape
     determines; and what that took.
 
     Raises `NormalFormError` for an operation of no meaning.
     """
-    count = Count()
+    count = OperationCount()
     names = [name for name in program.parameters if name != "*"]
     scope: Scope = {**_NAMES, **dict(zip(names, arguments, strict=False)), **(sizes or {})}
     with np.errstate(all="ignore"):
@@ -112,7 +112,7 @@ def interpret(
 
 @dataclass
 class _Run:
-    count: Count
+    count: OperationCount
 
     def steps(self, block: Block, scope: Scope) -> Anything:
         """The result of the program, run step by step."""
@@ -167,7 +167,7 @@ class _Run:
                 return scope[name]
             case Part(name):
                 return MEANING.get(name)
-            case Integer(a):
+            case StaticInteger(a):
                 return _integer(a, scope, {})
             case Volume(factor, extents):
                 for a in extents:
@@ -195,17 +195,17 @@ class _Run:
                 return self.value(of, scope).any(places)
             case Tuple(items) | List(items):
                 return tuple(self.value(v, scope) for v in items)
-            case Range(start, stop):
+            case IntegerRange(start, stop):
                 return range(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text
             case EinsumSpec():
                 return node
-            case Function(parameters, body):
+            case Lambda(parameters, body):
                 return self.closure(parameters, body, scope)
             case Each(function, of):
                 return [scope[function.name](*x) for x in self.value(of, scope)]
-            case Apply(operation, arguments, keywords):
+            case ArrayOperation(operation, arguments, keywords):
                 given = [self.value(v, scope) for v in arguments]
                 named = {name: self.value(v, scope) for name, v in keywords}
                 return self.applied(operation, given, named)

@@ -84,7 +84,7 @@ class Name(Node):
 
 
 @dataclass(frozen=True)
-class Integer(Node):
+class StaticInteger(Node):
     """A static integer, whose atoms are `named` integers."""
 
     value: Affine
@@ -199,7 +199,7 @@ class Any(Node):
 
 
 @dataclass(frozen=True)
-class Apply(Node):
+class ArrayOperation(Node):
     """An operation of NumPy's or JAX's, or a part of the library."""
 
     operation: str
@@ -233,7 +233,7 @@ class List(Node):
 
 
 @dataclass(frozen=True)
-class Range(Node):
+class IntegerRange(Node):
     """start, .., stop - 1."""
 
     start: Affine
@@ -260,7 +260,7 @@ class Text(Node):
 
 
 @dataclass(frozen=True)
-class Function(Node):
+class Lambda(Node):
     """A function of static or traced integers: the body of a loop."""
 
     parameters: tuple[str, ...]
@@ -420,7 +420,7 @@ def names_in(node: Node) -> Sequence[str]:
     match node:
         case Name(name):
             return (name,)
-        case Integer(a):
+        case StaticInteger(a):
             return _atoms(a)
         case Position(a, arrays):
             own = {atom for atom, _ in arrays}
@@ -429,7 +429,7 @@ def names_in(node: Node) -> Sequence[str]:
             return _atoms(*extents)
         case Slice(start, stop, _):
             return _atoms(*(a for a in (start, stop) if a is not None))
-        case Range(low, high):
+        case IntegerRange(low, high):
             return _atoms(low, high)
         case _:
             return ()

@@ -24,7 +24,7 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class RelationPoints:
     """The points of `relation`: how many there are, a column for each argument, and the further orders in which the
     generated code has them, by the names of their arrays."""
 
@@ -35,11 +35,11 @@ class Points:
     orders: dict[Order, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(names: Names, relation: Relation, name: str, count: Affine) -> Points:
+    def of(names: Names, relation: Relation, name: str, count: Affine) -> RelationPoints:
         """The points of `relation`, whose columns have names of their own."""
         own = [names.fresh_global(f"{name}_{k}") for k in range(len(relation.sizes))]
         columns = tuple(IndexArray(x, (count,), size) for x, size in zip(own, relation.sizes, strict=True))
-        return Points(relation, name, count, columns)
+        return RelationPoints(relation, name, count, columns)
 
     def ordered(self, names: Names, first: Order) -> str | None:
         """The name of the points' order by the arguments `first`, and then the others; None if they are in it."""

@@ -8,7 +8,7 @@ from tensorlang.language.affine import Affine
 from tensorlang.lowering.arrays.ir import (
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -16,10 +16,10 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
+    IntegerRange,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -30,9 +30,9 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -79,7 +79,7 @@ def node_text(node: Node) -> str:
             return name
         case EinsumSpec():
             return str(node)
-        case Integer(a):
+        case StaticInteger(a):
             return str(a)
         case Volume(factor, extents):
             return f"volume({', '.join([str(factor), *map(str, extents)])})"
@@ -107,16 +107,16 @@ def node_text(node: Node) -> str:
             return f"transpose({t(of)}, {places})"
         case Any(of, places):
             return f"any({t(of)}, {places})"
-        case Apply(operation, arguments, keywords):
+        case ArrayOperation(operation, arguments, keywords):
             given = [*map(t, arguments), *(f"{name}={t(x)}" for name, x in keywords)]
             return f"{operation}({', '.join(given)})"
         case Tuple(items):
             return f"({', '.join(map(t, items))})"
         case List(items):
             return f"[{', '.join(map(t, items))}]"
-        case Range(low, high):
+        case IntegerRange(low, high):
             return f"range({low}, {high})"
-        case Function(parameters, body):
+        case Lambda(parameters, body):
             return f"(function {', '.join(parameters)}: {t(body)})"
         case Each(function, of):
             return f"[{function.name}(*x) for x in {t(of)}]"

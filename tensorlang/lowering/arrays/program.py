@@ -27,7 +27,7 @@ from tensorlang.lowering.arrays.decisions import Decision
 from tensorlang.lowering.arrays.expressions import Compiler
 from tensorlang.lowering.arrays.fold import used_twice
 from tensorlang.lowering.arrays.forms import Written, form_of, positional
-from tensorlang.lowering.arrays.integers import ZERO, Integers, Range
+from tensorlang.lowering.arrays.integers import ZERO, Range, StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     Assign,
     Blank,
@@ -44,7 +44,7 @@ from tensorlang.lowering.arrays.ir import (
     Statement,
 )
 from tensorlang.lowering.arrays.names import Names
-from tensorlang.lowering.arrays.points import Points
+from tensorlang.lowering.arrays.points import RelationPoints
 from tensorlang.lowering.arrays.printer import program_lines
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.signature import Signature, result_of, signature
@@ -90,7 +90,7 @@ class ArrayProgram(Shown):
     ) -> None:
         names = Names(frozenset(reserved))
         self.name = names.fresh_global(f.name)
-        self._compiler = Compiler(Context(names, Integers(names)))
+        self._compiler = Compiler(Context(names, StaticIntegers(names)))
         self._ctx = self._compiler.ctx
         self._ctx.strict, self._ctx.in_step = strict, in_step
         self._ctx.width = width
@@ -146,7 +146,7 @@ class ArrayProgram(Shown):
             assert isinstance(p, Relation)
             count = Size(f"{p.name} points")
             ctx.integers.spelled[count] = ctx.names.fresh_global(f"{p.name}_count")
-            points = ctx.sparse[p] = Points.of(ctx.names, p, found.parameters[p], atom_affine(count))
+            points = ctx.sparse[p] = RelationPoints.of(ctx.names, p, found.parameters[p], atom_affine(count))
             ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
         return found
 
@@ -306,7 +306,7 @@ class ArrayProgram(Shown):
         return self._statement("result", e).name
 
 
-def _unpacked(ctx: Context, points: Points) -> list[Statement]:
+def _unpacked(ctx: Context, points: RelationPoints) -> list[Statement]:
     """The names of the points' columns and orders, and how many points there are."""
     names = (*(column.name for column in points.columns), *points.orders.values())
     count = ctx.integers.spelled[points.count.atoms[0]]

@@ -17,7 +17,7 @@ from tensorlang.lowering.arrays.ir import EinsumSpec
 
 Shape = tuple[Static, ...]
 Value = Any
-"""A static integer, a condition on these, a `Shaped` array, a `Loop`, a function, a text, or a tuple of values."""
+"""A static integer, a condition on these, a `Shaped` array, a `LoopRange`, a function, a text, or a tuple of values."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Shaped:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopRange:
     """The integers from `start` on and before `stop`."""
 
     start: Static
@@ -176,7 +176,7 @@ def _windows(
     return _along_axis(Shaped(shape, dtype.kind), axis, length(less(stop, start)))
 
 
-def _stack(loops: Sequence[Loop], term: Value, shape: Shape, dtype: Value) -> Shaped:
+def _stack(loops: Sequence[LoopRange], term: Value, shape: Shape, dtype: Value) -> Shaped:
     return Shaped((*(length(less(r.stop, r.start)) for r in loops), *shape), dtype.kind)
 
 

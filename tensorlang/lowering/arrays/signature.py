@@ -10,7 +10,7 @@ from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Length, Name, Node, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.sizes import Axis, infer_sizes
@@ -33,7 +33,7 @@ class Signature:
 
 
 def signature(
-    f: Function, integers: Integers, body: Block, apart: Collection[Parameter] = (), single: bool = False
+    f: Function, integers: StaticIntegers, body: Block, apart: Collection[Parameter] = (), single: bool = False
 ) -> Signature:
     """Name the parameters of `f` and their arrays, bring numbers to one dtype, and read sizes off the shapes.
 
@@ -67,7 +67,7 @@ def signature(
 
 
 def _take_apart(
-    p: Parameter, name: str, integers: Integers, body: Block
+    p: Parameter, name: str, integers: StaticIntegers, body: Block
 ) -> Iterator[tuple[Key, str, tuple[Affine, ...]]]:
     """The arrays of a parameter from left to right: the projections that lead to each, its name and shape."""
     if not isinstance(p, Var):

@@ -42,7 +42,7 @@ from tensorlang.lowering.arrays.ir import (
     ADD_TO_ALL,
     IN_PLACE,
     PUT_IN,
-    Apply,
+    ArrayOperation,
     Assign,
     Block,
     Define,
@@ -328,7 +328,7 @@ def write_last(body: Block, head: int, results: Collection[str], fresh: Callable
 
 def is_write(s: Assign) -> bool:
     """Whether `s` assigns a state with something written into it."""
-    return isinstance(s.value, Apply) and s.value.operation in IN_PLACE
+    return isinstance(s.value, ArrayOperation) and s.value.operation in IN_PLACE
 
 
 def _read(*nodes: Node) -> set[str]:
@@ -337,7 +337,7 @@ def _read(*nodes: Node) -> set[str]:
 
 def _state(node: Node) -> Node:
     """The state into which this writes."""
-    while isinstance(node, Apply) and node.operation in IN_PLACE:
+    while isinstance(node, ArrayOperation) and node.operation in IN_PLACE:
         node = node.arguments[0]
     return node
 
@@ -345,7 +345,7 @@ def _state(node: Node) -> Node:
 def _arguments(node: Node) -> list[tuple[Node, bool]]:
     """The values that are written, and their places; each with whether it is a value."""
     found: list[tuple[Node, bool]] = []
-    while isinstance(node, Apply) and node.operation in IN_PLACE:
+    while isinstance(node, ArrayOperation) and node.operation in IN_PLACE:
         node, value, *at = node.arguments
         found += [(value, True), *((place, False) for place in at)]
     return found
@@ -353,7 +353,7 @@ def _arguments(node: Node) -> list[tuple[Node, bool]]:
 
 def _with_arguments(node: Node, moved: Mapping[Node, Node]) -> Node:
     """The writes of `node`, with `moved` values and places."""
-    if not isinstance(node, Apply) or node.operation not in IN_PLACE:
+    if not isinstance(node, ArrayOperation) or node.operation not in IN_PLACE:
         return node
     of, *own = node.arguments
     return apply(node.operation, _with_arguments(of, moved), *(moved.get(part, part) for part in own))

@@ -9,20 +9,20 @@ from functools import reduce
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Expr, ScalarFunction
-from tensorlang.language.types import Idx
+from tensorlang.language.types import BoundedIndex
 from tensorlang.lowering.arrays.ir import (
     ALL,
     NEW,
     Any,
-    Apply,
+    ArrayOperation,
     EinsumSpec,
     Elementwise,
     Infix,
-    Integer,
     Name,
     Negative,
     Node,
     Number,
+    StaticInteger,
     Subscript,
     Transpose,
     Tuple,
@@ -54,22 +54,22 @@ class Value:
         match self.node:
             case Transpose(_, places):
                 assert len(places) == len(self.axes)
-            case Apply("einsum", (EinsumSpec(_, result), *_), _):
+            case ArrayOperation("einsum", (EinsumSpec(_, result), *_), _):
                 assert len(result) == len(self.axes)
-            case Apply("broadcast_to", (_, Tuple(sizes)), _) | Apply("full", (Tuple(sizes), *_), _):
+            case ArrayOperation("broadcast_to", (_, Tuple(sizes)), _) | ArrayOperation("full", (Tuple(sizes), *_), _):
                 assert len(sizes) == len(self.axes) or not self.axes
             case _:
                 pass
 
 
-def apply(operation: str, *arguments: Node, **named: Node) -> Apply:
+def apply(operation: str, *arguments: Node, **named: Node) -> ArrayOperation:
     """operation(arguments)."""
-    return Apply(operation, arguments, tuple(named.items()))
+    return ArrayOperation(operation, arguments, tuple(named.items()))
 
 
-def integer(value: int) -> Integer:
+def integer(value: int) -> StaticInteger:
     """A literal integer."""
-    return Integer(Affine((), value))
+    return StaticInteger(Affine((), value))
 
 
 def integers(values: Iterable[int]) -> Tuple:
@@ -90,7 +90,7 @@ def product_of(nodes: Iterable[Node]) -> Node:
 
 def dtype_of(e: Expr) -> Name:
     """The dtype of the array of `e`, a number or the place of a choice."""
-    return INT32 if isinstance(e.type, Idx) else DTYPE
+    return INT32 if isinstance(e.type, BoundedIndex) else DTYPE
 
 
 def cast(node: Node, dtype: Node = DTYPE) -> Node:
@@ -204,7 +204,9 @@ def instead(v: Value, other: Value, where: Value, order: Axes) -> Value | None:
     The mask of `v` itself may be weaker: what it selects can have zeros, too.
     """
     match v.node:
-        case Apply("where", (_, w, Number(Fraction(numerator=0)))) if v.axes == union([v, other, where], order):
+        case ArrayOperation("where", (_, w, Number(Fraction(numerator=0)))) if v.axes == union(
+            [v, other, where], order
+        ):
             node = apply("where", aligned(where, v.axes).node, w, aligned(other, v.axes).node)
             return Value(node, v.axes, 1 + max(v.depth, other.depth), None, v.weak and other.weak)
     return None

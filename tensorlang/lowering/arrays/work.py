@@ -26,7 +26,7 @@ from tensorlang.lowering.arrays.ir import (
     IN_PLACE,
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -34,10 +34,10 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
+    IntegerRange,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -47,9 +47,9 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -60,7 +60,7 @@ from tensorlang.lowering.arrays.ir import (
 from tensorlang.lowering.arrays.operation_work import ADDED, WORK
 from tensorlang.lowering.arrays.shapes import (
     SHAPES,
-    Loop,
+    LoopRange,
     Shape,
     Shaped,
     Value,
@@ -78,7 +78,7 @@ _FAR = 1000
 class Box:
     """The elements of an array of that shape at each of the integers of the loops around it, where `pred` holds."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopRange, ...]
     pred: Predicate
     shape: Shape
 
@@ -153,14 +153,14 @@ BYTES = {"f": 8, "i": 8, "b": 1}
 def is_free(value: Node) -> bool:
     """Whether to assign `value` takes no memory: another name for an array, an array brought to the common dtype, or a
     state that is written in place."""
-    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation in ("asarray", *IN_PLACE))
+    return isinstance(value, Name) or (isinstance(value, ArrayOperation) and value.operation in ("asarray", *IN_PLACE))
 
 
 @dataclass
 class _Run:
     work: Work
     sizes: Mapping[str, Affine]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopRange, ...] = ()
     pred: Predicate = TRUE
     step: Boxes = field(default_factory=dict)
 
@@ -217,7 +217,7 @@ class _Run:
         return None
 
     @contextmanager
-    def within(self, loops: Sequence[Loop], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
+    def within(self, loops: Sequence[LoopRange], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
         """Count what is done for each of the integers of some loops; yields their indices."""
         before = self.loops, self.pred
         indices = [atom_affine(_place(len(self.loops) + k)) for k in range(len(loops))]
@@ -243,7 +243,7 @@ class _Run:
                 return scope[name]
             case Part():
                 return None
-            case Integer(a):
+            case StaticInteger(a):
                 return _integer(a, scope, {})
             case Volume(factor, extents):
                 total: Static | None = constant(factor)
@@ -276,17 +276,17 @@ class _Run:
                 return Shaped(tuple(n for k, n in enumerate(x.shape) if k not in places), "b")
             case Tuple(items) | List(items):
                 return tuple(self.value(v, scope) for v in items)
-            case Range(start, stop):
-                return Loop(_integer(start, scope, {}), _integer(stop, scope, {}))
+            case IntegerRange(start, stop):
+                return LoopRange(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text
             case EinsumSpec():
                 return node
-            case Function(parameters, body):
+            case Lambda(parameters, body):
                 return self.closure(parameters, body, scope)
             case Each(function, of):
                 return tuple(scope[function.name](*x) for x in self.value(of, scope))
-            case Apply(operation, arguments, keywords):
+            case ArrayOperation(operation, arguments, keywords):
                 given = [self.value(v, scope) for v in arguments]
                 named = {name: self.value(v, scope) for name, v in keywords}
                 return self.applied(operation, given, named)
@@ -388,11 +388,11 @@ OF_INTEGERS: Mapping[str, Callable[..., Static]] = {
     "minimum": lambda *several: extreme(False, several),
 }
 
-_LOOPS: Mapping[str, Callable[..., Sequence[Loop]]] = {
+_LOOPS: Mapping[str, Callable[..., Sequence[LoopRange]]] = {
     **dict.fromkeys(("_sum_over", "_stack_over"), lambda loops, *_: loops),
     **dict.fromkeys(("_greatest_over", "_first_greatest_over", "_first_greatest_where_over"), lambda loop, *_: (loop,)),
     **dict.fromkeys(
-        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (Loop(start, stop),)
+        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (LoopRange(start, stop),)
     ),
 }
 """The loops of operations that call a function for all integers of these."""

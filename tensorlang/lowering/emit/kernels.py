@@ -11,7 +11,7 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Name, Note
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.signature import result_of, signature
@@ -53,7 +53,7 @@ class KernelSource:
         f = program.function
         self.orders: dict[Relation, Any] = {}
         self._emit = emit
-        self._integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "interpret", *taken})))
+        self._integers = StaticIntegers(Names(frozenset({*HELPERS, *IMPORTS, "interpret", *taken})))
         self._names = self._integers.names
         self.name = self._names.fresh_global(f.name)
         self._body = Block()

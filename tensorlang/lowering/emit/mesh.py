@@ -14,7 +14,7 @@ from tensorlang.language.grammar import Expr, Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lowering import costs
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Infix, List, Name, Negative, Node, Text
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.signature import result_of, signature
@@ -25,11 +25,11 @@ from tensorlang.lowering.emit.python import lines, modules_in, text
 from tensorlang.lowering.mesh.asked import Along
 from tensorlang.lowering.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lowering.mesh.local import Blocks, Cut, Held, Local, localised
-from tensorlang.lowering.mesh.needs import Needs, Region
+from tensorlang.lowering.mesh.needs import NeededRegion, Needs
 from tensorlang.lowering.mesh.plan import MeshPlan, MeshStep
 from tensorlang.lowering.mesh.statements import parts
 from tensorlang.lowering.plan.dependence import Key
-from tensorlang.lowering.plan.statements import Result, leaves_of
+from tensorlang.lowering.plan.statements import ProgramResult, leaves_of
 from tensorlang.recursion import Deep, call, run
 
 
@@ -47,7 +47,7 @@ class MeshSource:
         self.exact = exact
         f = plan.program.function
         self.blocks = Blocks(plan, uneven)
-        self.integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "mesh"})))
+        self.integers = StaticIntegers(Names(frozenset({*HELPERS, *IMPORTS, "mesh"})))
         self.names = self.integers.names
         self.name = self.names.fresh_global(f.name)
         self.held: dict[tuple[Key, Needs], str] = {}
@@ -101,7 +101,7 @@ class MeshSource:
                     self.outer.assign(name, _padded(Name(name), missing))
         return given
 
-    def _missing(self, part: Region) -> Node:
+    def _missing(self, part: NeededRegion) -> Node:
         """The number of elements that the blocks have beyond the end of the array."""
         if (part.along, part.size) not in self.uneven:
             return ZERO_NODE
@@ -115,11 +115,11 @@ class MeshSource:
         node = self._node(size)
         return node if self.integers.is_nonnegative(size) else apply("greatest", node, integer(0))
 
-    def _cut(self, x: Node, d: int, part: Region) -> Node:
+    def _cut(self, x: Node, d: int, part: NeededRegion) -> Node:
         """`x` without the elements that its blocks have beyond its end."""
         return apply("lax.slice_in_dim", x, ZERO_NODE, self._extent(part.size), axis=integer(d))
 
-    def _block(self, part: Region) -> Affine:
+    def _block(self, part: NeededRegion) -> Affine:
         return self.blocks.size(part.along, part.size)
 
     def _stage(self, k: int, steps: Sequence[MeshStep]) -> None:
@@ -215,7 +215,7 @@ class MeshSource:
             self.held[key, needs] = name
         return self.held[key, needs]
 
-    def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Region, shape: tuple[Affine, ...]) -> str:
+    def _gathered(self, key: Key, x: str, wanted: str, d: int, part: NeededRegion, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
         axis = integer(d)
         called: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
@@ -228,7 +228,14 @@ class MeshSource:
         return name
 
     def _taken(
-        self, key: Key, x: str, stem: str, d: int, part: Region | None, need: Region, shape: tuple[Affine, ...]
+        self,
+        key: Key,
+        x: str,
+        stem: str,
+        d: int,
+        part: NeededRegion | None,
+        need: NeededRegion,
+        shape: tuple[Affine, ...],
     ) -> str:
         block = self._block(need)
         first, length, step = need.first(block), need.length(block), block * need.step
@@ -317,7 +324,7 @@ def _padded(x: Node, missing: Sequence[Node]) -> Node:
 
 
 def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[Any]:
-    if isinstance(tree, Result):
+    if isinstance(tree, ProgramResult):
         return names[tree.key]
     found = []
     for part in tree:
@@ -326,7 +333,7 @@ def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[Any]:
 
 
 def _specs(tree: Any, spec: Callable[[Key], jax.P]) -> Deep[Any]:
-    if isinstance(tree, Result):
+    if isinstance(tree, ProgramResult):
         return spec(tree.key)
     found = []
     for part in tree:

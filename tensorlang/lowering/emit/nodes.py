@@ -25,7 +25,7 @@ class Attribute(Node):
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class PythonCall(Node):
     """function(arguments)."""
 
     function: Node

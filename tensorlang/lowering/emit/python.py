@@ -14,7 +14,7 @@ from tensorlang.language.templates import parsed
 from tensorlang.lowering.arrays.ir import (
     All,
     Any,
-    Apply,
+    ArrayOperation,
     Assign,
     Blank,
     Block,
@@ -22,10 +22,10 @@ from tensorlang.lowering.arrays.ir import (
     Each,
     EinsumSpec,
     Elementwise,
-    Function,
     Infix,
-    Integer,
+    IntegerRange,
     Item,
+    Lambda,
     Length,
     List,
     Name,
@@ -36,10 +36,10 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Part,
     Position,
-    Range,
     Return,
     Slice,
     Statement,
+    StaticInteger,
     Subscript,
     Text,
     Transpose,
@@ -47,7 +47,7 @@ from tensorlang.lowering.arrays.ir import (
     Volume,
     When,
 )
-from tensorlang.lowering.emit.nodes import Attribute, Call, Conditional, Do, Everything, For, OnDevice, Store
+from tensorlang.lowering.emit.nodes import Attribute, Conditional, Do, Everything, For, OnDevice, PythonCall, Store
 from tensorlang.lowering.emit.operations import SPELLED
 from tensorlang.memory import cached
 
@@ -82,7 +82,7 @@ def _written(node: Node) -> tuple[str, int]:
             return _number(node), ATOM if value >= 0 else PRODUCT
         case Name(name) | Part(name):
             return name, ATOM
-        case Integer(a):
+        case StaticInteger(a):
             code = affine(a)
             return code, ATOM if _is_atom(a) else SUM
         case Volume(factor, extents):
@@ -122,29 +122,29 @@ def _written(node: Node) -> tuple[str, int]:
             return f"{within(of, ATOM)}.{how}", ATOM
         case Any(of, places):
             return f"{within(of, ATOM)}.any({places[0] if len(places) == 1 else places})", ATOM
-        case Apply("einsum", (EinsumSpec() as spec, a, b)) if (order := _matrix_product(spec)) is not None:
+        case ArrayOperation("einsum", (EinsumSpec() as spec, a, b)) if (order := _matrix_product(spec)) is not None:
             return " @ ".join(within((a, b)[k], ATOM) + ".T" * turned for k, turned in order), PRODUCT
-        case Apply(operation, arguments, keywords):
+        case ArrayOperation(operation, arguments, keywords):
             given = [*map(text, arguments), *(f"{name}={text(v)}" for name, v in keywords)]
             return f"{SPELLED.get(operation, operation)}({', '.join(given)})", ATOM
         case Tuple(items):
             return f"({', '.join(map(text, items))}{',' * (len(items) == 1)})", ATOM
         case List(items):
             return f"[{', '.join(map(text, items))}]", ATOM
-        case Range(low, high):
+        case IntegerRange(low, high):
             ends = [high] if low.is_constant and not low.constant else [low, high]
             return f"range({', '.join(map(affine, ends))})", ATOM
         case EinsumSpec():
             return f'"{node}"', ATOM
         case Text(quoted):
             return f'"{quoted}"', ATOM
-        case Function(parameters, body):
+        case Lambda(parameters, body):
             return f"lambda{' ' if parameters else ''}{', '.join(parameters)}: {text(body)}", OPEN
         case Each(function, of):
             return f"[{function.name}(*cut) for cut in {text(of)}]", ATOM
         case Attribute(of, name):
             return f"{within(of, ATOM)}.{name}", ATOM
-        case Call(function, arguments):
+        case PythonCall(function, arguments):
             return f"{within(function, ATOM)}({', '.join(map(text, arguments))})", ATOM
         case Conditional(test, then, otherwise):
             return f"{within(then, LOOSE)} if {within(test, LOOSE)} else {within(otherwise, LOOSE)}", OPEN
@@ -241,7 +241,7 @@ def modules_in(block: Block) -> set[str]:
         match node:
             case Name(name) | Part(name):
                 found.add(_root(name))
-            case Apply(operation, _, _):
+            case ArrayOperation(operation, _, _):
                 found.add(_root(SPELLED.get(operation, operation)))
             case Elementwise(f, _):
                 found |= _template(f).names
@@ -319,12 +319,12 @@ def _assigned(head: str, value: Node, width: int) -> Sequence[str]:
     if len(line) <= width:
         return [line]
     match value:
-        case Apply("einsum", (EinsumSpec() as spec, *_)) if _matrix_product(spec) is not None:
+        case ArrayOperation("einsum", (EinsumSpec() as spec, *_)) if _matrix_product(spec) is not None:
             return [line]
-        case Apply(operation, arguments, keywords):
+        case ArrayOperation(operation, arguments, keywords):
             given = [*map(text, arguments), *(f"{name}={text(v)}" for name, v in keywords)]
             return [f"{head}{SPELLED.get(operation, operation)}(", *(f"    {part}," for part in given), ")"]
-        case Call(function, arguments):
+        case PythonCall(function, arguments):
             return [f"{head}{within(function, ATOM)}(", *(f"    {text(v)}," for v in arguments), ")"]
         case List(items):
             return [f"{head}[", *(f"    {text(v)}," for v in items), "]"]

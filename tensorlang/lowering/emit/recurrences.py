@@ -13,7 +13,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
 from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing, work_of
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import Order
@@ -60,7 +60,7 @@ def names_of(names: Iterable[str]) -> Tuple:
     return tuple_of(map(Name, names))
 
 
-class Made(Protocol):
+class PartSource(Protocol):
     """The source of a part: its name, the sizes that it takes by keyword, and the orders in which it takes points."""
 
     name: str
@@ -86,7 +86,7 @@ class Recurrent:
         names: Names | None = None,
         parts: Staged | None = None,
     ) -> None:
-        self._integers = Integers(names or Names(frozenset({*HELPERS, *IMPORTS})))
+        self._integers = StaticIntegers(names or Names(frozenset({*HELPERS, *IMPORTS})))
         self._names = self._integers.names
         self.name = self._names.fresh_global(f.name)
         self._sparse = sparse
@@ -157,7 +157,7 @@ class Recurrent:
                 found.append(repeat(Repeated(made if isinstance(made, Work) else work_of(f, made.program))))
         return ArrayCost(self._function, tuple(found))
 
-    def _staged(self, stage: Stage) -> Made:
+    def _staged(self, stage: Stage) -> PartSource:
         """The source of a stage, whose definitions are listed."""
         return self._made(stage.function, self._in_step)
 
@@ -179,14 +179,14 @@ class Recurrent:
         self._parts.append((called, made, repeat))
         return made
 
-    def _call(self, made: Made, arguments: Sequence[Node]) -> Node:
+    def _call(self, made: PartSource, arguments: Sequence[Node]) -> Node:
         return apply(made.name, *arguments, **{name: Name(self._sizes[size]) for size, name in made.told.items()})
 
-    def _values(self, several: Iterable[Parameter], made: Made | None = None) -> list[Node]:
+    def _values(self, several: Iterable[Parameter], made: PartSource | None = None) -> list[Node]:
         """The values of parameters, as arguments of the part that is `made`."""
         return [self._value(p, self._spelled[p], made) for p in several]
 
-    def _value(self, p: Parameter, name: str, made: Made | None) -> Node:
+    def _value(self, p: Parameter, name: str, made: PartSource | None) -> Node:
         """The value of that name, of a relation its points in the orders that the part takes."""
         if made is None or not isinstance(p, Relation) or p not in self.orders:
             return Name(name)

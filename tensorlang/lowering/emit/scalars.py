@@ -15,9 +15,9 @@ from tensorlang.lowering.arrays.ir import (
     Block,
     Define,
     Elementwise,
-    Function,
     Infix,
     Item,
+    Lambda,
     Name,
     Negative,
     Node,
@@ -25,7 +25,7 @@ from tensorlang.lowering.arrays.ir import (
     Return,
 )
 from tensorlang.lowering.arrays.values import apply, integer, tuple_of
-from tensorlang.lowering.emit.nodes import Attribute, Call
+from tensorlang.lowering.emit.nodes import Attribute, PythonCall
 from tensorlang.lowering.kernels.functions import spelled
 from tensorlang.scalars.code import ABSENT, Back, Code, If, Op, Stmt, Value, While
 from tensorlang.scalars.ops import COMPARISONS, called, types
@@ -239,7 +239,7 @@ def _value(v: Value) -> Node:
 
 
 def _as(of: Node, dtype: Node) -> Node:
-    return Call(Attribute(of, "astype"), (dtype,))
+    return PythonCall(Attribute(of, "astype"), (dtype,))
 
 
 def _and(a: Node, b: Node) -> Node:
@@ -252,7 +252,7 @@ def _full(value: Node, *dtype: Node) -> Node:
 
 
 def _loop(runs: Node, step: str, initial: Iterable[Node]) -> Node:
-    return apply("lax.while_loop", Function((_STATE.name,), runs), Name(step), tuple_of(initial))
+    return apply("lax.while_loop", Lambda((_STATE.name,), runs), Name(step), tuple_of(initial))
 
 
 def _dims(block: Sequence[Stmt], known: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int | None, ...]]:

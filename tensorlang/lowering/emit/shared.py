@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorlang.language.scalar_code import Shared
 from tensorlang.lowering.arrays.ir import (
-    Apply,
+    ArrayOperation,
     Assign,
     Block,
     Define,
@@ -77,7 +77,7 @@ class _Sharing:
                 name = f"_{shared.name}{'_with_derivatives' * joint}"
                 self.called[name] = definition(shared.joint if joint else shared.value, name, shared.on_gpus)
                 known[key] = self._new(shared.name)
-                made.append(Assign((known[key],), Apply(name, arguments)))
+                made.append(Assign((known[key],), ArrayOperation(name, arguments)))
             return Item(Name(known[key]), place)
         changed = {}
         for f in fields(node):  # type: ignore[arg-type]

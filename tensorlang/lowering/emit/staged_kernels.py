@@ -9,14 +9,14 @@ from typing import Protocol
 
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
-from tensorlang.lowering.arrays.ir import Apply, Block, Define, Function, Item, Name, Node
+from tensorlang.lowering.arrays.ir import ArrayOperation, Block, Define, Item, Lambda, Name, Node
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.kernels import Emit, KernelSource
 from tensorlang.lowering.emit.module import IMPORTS
 from tensorlang.lowering.emit.python import lines, modules_in
-from tensorlang.lowering.emit.recurrences import Given, Made, Recurrent
+from tensorlang.lowering.emit.recurrences import Given, PartSource, Recurrent
 from tensorlang.lowering.emit.shared import share
 from tensorlang.lowering.kernels.ir import Plain, Recurrence
 from tensorlang.lowering.kernels.operands import Array
@@ -53,7 +53,7 @@ class StagedKernelSource(Recurrent):
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")
 
-    def _staged(self, stage: Stage) -> Made:
+    def _staged(self, stage: Stage) -> PartSource:
         program = self._program.programs[stage]
         name = self._names.fresh_global(stage.function.name)
         program = replace(program, function=replace(program.function, name=name))
@@ -70,9 +70,9 @@ class StagedKernelSource(Recurrent):
             self._defined.add(name)
             self._names.fresh_global(name)
 
-    def _call(self, made: Made, arguments: Sequence[Node]) -> Node:
+    def _call(self, made: PartSource, arguments: Sequence[Node]) -> Node:
         called = super()._call(made, arguments)
-        if isinstance(made, KernelSource) and isinstance(called, Apply):
+        if isinstance(made, KernelSource) and isinstance(called, ArrayOperation):
             return replace(called, named=(*called.named, ("interpret", Name("interpret"))))
         return called
 
@@ -94,6 +94,6 @@ class StagedKernelSource(Recurrent):
                 self._add(["\n".join(lines(block))], modules_in(block), [f.name])
         each = self._names.fresh_global("each")
         given = [*(self._spelled[x] for x in made.arguments), *self._sizes.values(), "dtype", "interpret"]
-        otherwise = Function((), apply("_recur", *self._steps(turn, step, first)))
+        otherwise = Lambda((), apply("_recur", *self._steps(turn, step, first)))
         self._body.unpack([last, each], apply(name, *map(Name, given), otherwise))
         return {key: Item(Name(each), k) for k, key in enumerate(read)}

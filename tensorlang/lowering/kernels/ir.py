@@ -176,7 +176,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Slice:
+class TimeSlice:
     """What a step reads of `array`, as the array `var`: the part at the place `at` on an axis, which goes with
     the time or against it."""
 
@@ -209,7 +209,7 @@ class Recurrence:
     time: IndexArray
     step: Kernel
     states: tuple[State, ...]
-    slices: tuple[Slice, ...]
+    slices: tuple[TimeSlice, ...]
     frees: tuple[tuple[Var, Var], ...]
     turned: bool
 

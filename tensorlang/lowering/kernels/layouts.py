@@ -53,7 +53,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Multiplied:
+class MatrixProduct:
     """A product of matrices: the factors as they lie, and which are read by columns."""
 
     left: Placed
@@ -66,13 +66,15 @@ class Multiplied:
         return self.left.lengths[self.turned[0]], self.right.lengths[not self.turned[1]]
 
 
-def why_not(tiles: Sequence[Placed], products: Sequence[Multiplied], units: Units, sizes: Sequence[int]) -> str | None:
+def why_not(
+    tiles: Sequence[Placed], products: Sequence[MatrixProduct], units: Units, sizes: Sequence[int]
+) -> str | None:
     """The law that tiles of elements of these sizes in bytes break, or None."""
     return next(_broken(tiles, products, units, sizes), None)
 
 
 def _broken(
-    tiles: Sequence[Placed], products: Sequence[Multiplied], units: Units, sizes: Sequence[int]
+    tiles: Sequence[Placed], products: Sequence[MatrixProduct], units: Units, sizes: Sequence[int]
 ) -> Iterator[str]:
     for tile in tiles:
         yield from _of_pieces(tile, sizes)

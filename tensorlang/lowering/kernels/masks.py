@@ -77,7 +77,7 @@ FUNCTIONS = frozenset({*_COMPARISONS.values(), _BOTH, _EITHER, _NOT, _HOLDS, KEP
 
 
 @dataclass(frozen=True)
-class Condition:
+class ValueCondition:
     """A condition on values, at each point of the axes `binders`: `compared`, where `guard` holds."""
 
     binders: tuple[tuple[Index, Affine], ...]
@@ -85,7 +85,7 @@ class Condition:
     compared: Compared
 
 
-Conditions = Mapping[IndexArray, Condition]
+Conditions = Mapping[IndexArray, ValueCondition]
 
 
 def kept(masks: Iterable[Expr], e: Expr) -> Expr:

@@ -5,7 +5,7 @@
 
 The statements of a step are those of a kernel all of whose axes are held whole, except for one of independent examples:
 an axis of all states over which nothing in a step sums, and which nothing reads at another place. It is cut into tiles.
-What a step reads of a sequence at its own time is an array of its own, a `Slice`.
+What a step reads of a sequence at its own time is an array of its own, a `TimeSlice`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import R, Type, array, shape
 from tensorlang.lowering.kernels.check import recurrence_fault
 from tensorlang.lowering.kernels.grouping import Canonical, renaming
-from tensorlang.lowering.kernels.ir import Kernel, Output, Recurrence, Role, Slice, State, TileAxis, leaves_of
+from tensorlang.lowering.kernels.ir import Kernel, Output, Recurrence, Role, State, TileAxis, TimeSlice, leaves_of
 from tensorlang.lowering.kernels.loops import with_ends
 from tensorlang.lowering.kernels.roles import Roles, Unfit
 from tensorlang.lowering.kernels.statements import StoredStatement, stored_statements, takes_apart
@@ -70,7 +70,7 @@ class _Drafting:
         self._own = [own[v] for v in states if isinstance(v, Var)]
         frees = zip(f.params[: len(turn.frees)], turn.frees, strict=True)
         self._arrays = {p: a for p, a in frees if isinstance(p, Var)}
-        self._slices: dict[tuple[Var, int, Affine], Slice] = {}
+        self._slices: dict[tuple[Var, int, Affine], TimeSlice] = {}
 
     def result(self) -> Recurrence:
         turn, f = self._turn, self._turn.step
@@ -117,7 +117,7 @@ class _Drafting:
         if key not in self._slices:
             axes = shape(x.type)[0]
             kind = array((*axes[: along[0]], *axes[along[0] + 1 :]), R)
-            self._slices[key] = Slice(self._named(f"{x.name}_now", kind), self._arrays[x], along[0], place)
+            self._slices[key] = TimeSlice(self._named(f"{x.name}_now", kind), self._arrays[x], along[0], place)
         return access(self._slices[key].var, *(a for k, a in enumerate(at) if k != along[0]))
 
     def _next(self, state: Var, x: Var, stored: list[StoredStatement]) -> Var:

@@ -22,7 +22,7 @@ from tensorlang.lowering.emit.mosaic.choice import mosaic_or_triton
 from tensorlang.lowering.emit.staged_kernels import EmitRecurrence, StagedKernelSource
 from tensorlang.lowering.emit.tpu.launch import TpuKernel
 from tensorlang.lowering.emit.tpu.recurrence import TpuRecurrence
-from tensorlang.lowering.explain import Explained, Explanation
+from tensorlang.lowering.explain import Explained, LoweringExplanation
 from tensorlang.lowering.kernels.grouping import program
 from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurrence, TileAxis
 from tensorlang.lowering.kernels.layouts import Units
@@ -116,13 +116,13 @@ class Kernels(Lowered):
 
     def explain(
         self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
-    ) -> Explanation:
+    ) -> LoweringExplanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 
         Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.
         """
         made = cast(KernelSource | StagedKernelSource, self._form(()).made)
-        return Explanation(self.target, tuple(_explained(step, made.made_by) for step in self.program.steps))
+        return LoweringExplanation(self.target, tuple(_explained(step, made.made_by) for step in self.program.steps))
 
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         if () not in self._forms:

@@ -36,7 +36,7 @@ from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, 
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import leaves, shape
 from tensorlang.lowering.kernels.ir import Results, leaves_of
-from tensorlang.lowering.kernels.masks import Condition, Conditions, with_masks
+from tensorlang.lowering.kernels.masks import Conditions, ValueCondition, with_masks
 from tensorlang.lowering.kernels.terms import (
     Made,
     Reduction,
@@ -129,7 +129,7 @@ def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
     reader = _Reader(by_key)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     stored = []
-    conditions: dict[IndexArray, Condition] = {}
+    conditions: dict[IndexArray, ValueCondition] = {}
     for var, axes, element in lets:
         binders, scalar = _with_own_indices(axes, element)
         ranges = dict(binders)
@@ -152,12 +152,12 @@ def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
     return StoredStatements(parts, tuple(stored), results, memory)
 
 
-def _condition(binders: Sequence[tuple[Index, Affine]], e: Expr) -> Condition:
+def _condition(binders: Sequence[tuple[Index, Affine]], e: Expr) -> ValueCondition:
     guard: Predicate = TRUE
     while isinstance(e, Bracket):
         guard, e = conjunction([guard, e.pred]), e.body
     assert isinstance(e, Compared)
-    return Condition(tuple(binders), guard, e)
+    return ValueCondition(tuple(binders), guard, e)
 
 
 def _bound(e: Expr, conditions: Conditions) -> Expr:
@@ -199,7 +199,7 @@ def _named(v: Var, path: tuple[int, ...]) -> str:
 
 def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Results]:
     """The results as variables, where `of` says what an array is called."""
-    if isinstance(results, statements.Result):
+    if isinstance(results, statements.ProgramResult):
         return of(results.key)
     first = yield from call(_variables(results[0], of))
     return first, (yield from call(_variables(results[1], of)))

@@ -27,7 +27,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
-from tensorlang.lowering.mesh.statements import Binder, MeshStatement, Ranges, Scan
+from tensorlang.lowering.mesh.statements import IndexBinder, MeshStatement, Ranges, Scan
 from tensorlang.recursion import Deep, call, run
 
 Guards = tuple[Predicate, ...]
@@ -35,7 +35,7 @@ Partial = tuple[Expr, bool]
 """An expression, and whether its value on a device is a part of its value."""
 
 
-def hoisted(scan: Scan, mapped: Collection[Binder]) -> tuple[MeshStatement, ...]:
+def hoisted(scan: Scan, mapped: Collection[IndexBinder]) -> tuple[MeshStatement, ...]:
     """The statement, after those for its sums over `mapped` indices in which its value is not linear."""
     h = _Hoist(scan, {e for e, binder in scan.binders.items() if isinstance(e, Sum) and binder in mapped})
     s = scan.statement
@@ -100,7 +100,7 @@ class _Hoist:
         hidden = [q for q in guards if not free.isdisjoint(_indices(q)) or not _indices(q)]
         for q in hidden:
             free |= _indices(q)
-        own = tuple(Binder(i, binder.size) for i, binder in scope.items() if i in free)
+        own = tuple(IndexBinder(i, binder.size) for i, binder in scope.items() if i in free)
         x = Var(f"{self.scan.statement.array.name}_sum", array(tuple(b.size for b in own), R))
         self.made.append(MeshStatement(x, own, bracket(conjunction(hidden), e)))
         return access(x, *(atom_affine(b.index) for b in own))

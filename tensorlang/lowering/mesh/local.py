@@ -46,7 +46,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
 from tensorlang.lowering.mesh.asked import Along
-from tensorlang.lowering.mesh.needs import Needs, Region, needed
+from tensorlang.lowering.mesh.needs import NeededRegion, Needs, needed
 from tensorlang.lowering.mesh.plan import MeshPlan, MeshStep
 from tensorlang.lowering.mesh.statements import MeshStatement, Ranges, Read
 from tensorlang.lowering.plan.dependence import Key, factors, is_finite, read_by
@@ -186,7 +186,7 @@ class _Localiser:
             places.append(self.moved(a, scope) if part is None else a - self._first(part))
         return self.blocks.array(array, needs), tuple(places)
 
-    def _first(self, part: Region) -> Affine:
+    def _first(self, part: NeededRegion) -> Affine:
         return part.first(self.blocks.size(part.along, part.size))
 
     def moved(self, a: Affine, scope: Ranges) -> Affine:

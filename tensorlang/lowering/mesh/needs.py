@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
 from tensorlang.lowering.arrays.integers import ZERO
 from tensorlang.lowering.mesh.asked import Along
-from tensorlang.lowering.mesh.statements import Binder, Ranges, Read
+from tensorlang.lowering.mesh.statements import IndexBinder, Ranges, Read
 from tensorlang.lowering.plan.dependence import Key
 
 
 @dataclass(frozen=True)
-class Region:
+class NeededRegion:
     """The elements at step * i + r, for all i in a device's block of an index of this size, and all r from `low` to
     `high`. The index is cut into blocks along the axes `along` of the mesh."""
 
@@ -32,26 +32,28 @@ class Region:
         return (block - 1) * abs(self.step) + self.high - self.low + 1
 
 
-Needs = tuple[Region | None, ...]
+Needs = tuple[NeededRegion | None, ...]
 """For each axis of an array the part that is needed; None if all of it is."""
 
 
 def stored(along: tuple[Along, ...], shape: tuple[Affine, ...]) -> Needs:
     """An array that is cut into blocks along axes of the mesh, as the devices have it."""
-    return tuple(Region(axes, size) if axes else None for axes, size in zip(along, shape, strict=True))
+    return tuple(NeededRegion(axes, size) if axes else None for axes, size in zip(along, shape, strict=True))
 
 
-def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
+def needed(read: Read, mapped: Mapping[IndexBinder, Along]) -> Needs:
     """What a read needs on a device that has a block of each index that is `mapped`."""
     found = tuple(_needed(a, read.scope, mapped) for a in read.at)
     if isinstance(read.array[0], IndexArray):
         # an element that doesn't exist fulfils no comparison; a zero in its place might
         sizes = read.array[0].sizes
-        found = tuple(p if p is None or p == Region(p.along, n) else None for p, n in zip(found, sizes, strict=True))
+        found = tuple(
+            p if p is None or p == NeededRegion(p.along, n) else None for p, n in zip(found, sizes, strict=True)
+        )
     return found
 
 
-def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Region | None:
+def _needed(a: Affine, scope: Ranges, mapped: Mapping[IndexBinder, Along]) -> NeededRegion | None:
     moved = [i for i in a.indices if scope.get(i) in mapped]
     if a.lookups or len(moved) != 1:
         return None
@@ -65,7 +67,7 @@ def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Region 
             ends.reverse()
         low, high = low.substitute(ends[0]), high.substitute(ends[1])
     binder = scope[moved[0]]
-    return Region(mapped[binder], binder.size, step, low, high)
+    return NeededRegion(mapped[binder], binder.size, step, low, high)
 
 
 @dataclass
@@ -91,7 +93,7 @@ class Merged:
 
 def _both(p: Needs, q: Needs) -> Needs | None:
     """The needs that include both `p` and `q`, if they are known whatever the sizes."""
-    merged: list[Region | None] = []
+    merged: list[NeededRegion | None] = []
     for a, b in zip(p, q, strict=True):
         if a is None or b is None:
             if a is not b:
@@ -102,7 +104,7 @@ def _both(p: Needs, q: Needs) -> Needs | None:
         high = _least(-a.high, -b.high)
         if (a.along, a.size, a.step) != (b.along, b.size, b.step) or low is None or high is None:
             return None
-        merged.append(Region(a.along, a.size, a.step, low, -high))
+        merged.append(NeededRegion(a.along, a.size, a.step, low, -high))
     return tuple(merged)
 
 

@@ -18,7 +18,7 @@ from tensorlang.language.grammar import Sum
 from tensorlang.lowering.mesh.asked import Along, Asked, wanted
 from tensorlang.lowering.mesh.hoist import hoisted
 from tensorlang.lowering.mesh.needs import Merged, Needs, needed, stored
-from tensorlang.lowering.mesh.statements import Binder, MeshProgram, MeshStatement, Read, Scan, program
+from tensorlang.lowering.mesh.statements import IndexBinder, MeshProgram, MeshStatement, Read, Scan, program
 from tensorlang.lowering.plan.dependence import Key
 from tensorlang.lowering.plan.statements import leaves_of
 from tensorlang.simplification import simplify
@@ -38,7 +38,7 @@ class MeshStep:
 
     statement: MeshStatement
     scan: Scan
-    mapped: Mapping[Binder, Along]
+    mapped: Mapping[IndexBinder, Along]
     needs: Merged
     reduced: Along
     scattered: Mapping[int, Along]
@@ -104,11 +104,11 @@ class _Planner:
             else:
                 waiting += reversed(several)
 
-    def _wanted(self, scan: Scan) -> dict[Binder, Along]:
+    def _wanted(self, scan: Scan) -> dict[IndexBinder, Along]:
         """The axes along which each index of a gen or a sum would be mapped."""
         s, asked = scan.statement, self.plan.asked
         seeds = self.seeds.get(s.key) or ((),) * len(s.own)
-        found: dict[Binder, Along] = {}
+        found: dict[IndexBinder, Along] = {}
         for binder, along in zip(s.own, seeds, strict=True):
             found[binder] = along or asked.of_size(binder.size)
         for e, binder in scan.binders.items():
@@ -123,8 +123,8 @@ class _Planner:
         return found
 
     def _follows(
-        self, a: Affine, along: Along, read: Read, found: Mapping[Binder, Along], plain: bool
-    ) -> Binder | None:
+        self, a: Affine, along: Along, read: Read, found: Mapping[IndexBinder, Along], plain: bool
+    ) -> IndexBinder | None:
         """The index that is to be mapped along `along`, since an axis that lies so is read at `a`."""
         if not along or (plain and (len(a.indices) != 1 or a is not atom_affine(a.indices[0]))):
             return None
@@ -133,7 +133,7 @@ class _Planner:
             return None
         return next((binder for binder in at if binder in found and not found[binder]), None)
 
-    def _add(self, scan: Scan, axes: Mapping[Binder, Along]) -> None:
+    def _add(self, scan: Scan, axes: Mapping[IndexBinder, Along]) -> None:
         s = scan.statement
         mapped = self._chosen(scan, axes)
         needs = self._needs(scan, mapped)
@@ -158,22 +158,22 @@ class _Planner:
             return 0
         return self.made[array] + (array in self.reduced or needs != self.plan.stored(array))
 
-    def _chosen(self, scan: Scan, axes: Mapping[Binder, Along]) -> dict[Binder, Along]:
+    def _chosen(self, scan: Scan, axes: Mapping[IndexBinder, Along]) -> dict[IndexBinder, Along]:
         """The indices that are mapped: no two along the same axis."""
-        groups: dict[Along, list[Binder]] = {}
+        groups: dict[Along, list[IndexBinder]] = {}
         for binder, along in axes.items():
             if along:
                 groups.setdefault(along, []).append(binder)
         ways = []
         for way in islice(product(*groups.values()), _CHOICES):
-            mapped: dict[Binder, Along] = {}
+            mapped: dict[IndexBinder, Along] = {}
             for binder, along in zip(way, groups, strict=True):
                 if not any(set(along) & set(other) for other in mapped.values()):
                     mapped[binder] = along
             ways.append(mapped)
         return min(ways, key=lambda mapped: self._sent(scan, mapped))
 
-    def _sent(self, scan: Scan, mapped: Mapping[Binder, Along]) -> int:
+    def _sent(self, scan: Scan, mapped: Mapping[IndexBinder, Along]) -> int:
         """A measure of what has to be sent: for each array its number of axes, doubled unless only neighbours send
         it."""
         total = 0
@@ -186,7 +186,7 @@ class _Planner:
         summed = [binder for binder in mapped if binder not in scan.statement.own]
         return total + 2 * len(scan.statement.own) * len(summed) + len(summed)
 
-    def _needs(self, scan: Scan, mapped: Mapping[Binder, Along]) -> Merged:
+    def _needs(self, scan: Scan, mapped: Mapping[IndexBinder, Along]) -> Merged:
         merged = Merged()
         for read in scan.reads:
             merged.add(read.array, needed(read, mapped))

@@ -20,7 +20,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.lowering.checked import check_traced
 from tensorlang.lowering.emit.mesh import MeshSource, uneven
 from tensorlang.lowering.emit.partitioned import PartitionedSource
-from tensorlang.lowering.explain import Explained, Explanation
+from tensorlang.lowering.explain import Explained, LoweringExplanation
 from tensorlang.lowering.mesh.asked import Along, asked
 from tensorlang.lowering.mesh.collectives import Collectives
 from tensorlang.lowering.mesh.local import Cut
@@ -76,10 +76,10 @@ class Distributed(Shown):
     def __str__(self) -> str:
         return self.source
 
-    def explain(self) -> Explanation:
+    def explain(self) -> LoweringExplanation:
         """How each array lies on the mesh, along which axes of it its statement's indices are mapped, and what the
         devices send each other."""
-        return Explanation(
+        return LoweringExplanation(
             "mesh", tuple(map(self._explained, self._plan.steps)), tuple(str(self.collectives).splitlines())
         )
 
@@ -146,12 +146,12 @@ class Partitioned(Lowered):
 
     def explain(
         self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
-    ) -> Explanation:
+    ) -> LoweringExplanation:
         """How arrays are computed, and how parameters and results lie. Raises `ArgumentError` if sizes are given."""
         if given or by_name or on_points:
             raise ArgumentError("operations of what XLA partitions are not counted", hint="explain(), without sizes")
         lie = [f"{p.name} lies as {spec}" for p, spec in zip(self.function.params, self.in_specs, strict=True)]
-        return Explanation("mesh", self._made.explained, (*lie, f"what it gives lies as {self.out_specs}"))
+        return LoweringExplanation("mesh", self._made.explained, (*lie, f"what it gives lies as {self.out_specs}"))
 
     def _points_or_mask(self, value: Any) -> Any:
         return value.toarray() if hasattr(value, "toarray") else value

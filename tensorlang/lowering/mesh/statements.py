@@ -26,14 +26,14 @@ from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True, eq=False)
-class Binder:
+class IndexBinder:
     """Where an index is bound, and the size that it runs over."""
 
     index: Index
     size: Affine
 
 
-Ranges = Mapping[Index, Binder]
+Ranges = Mapping[Index, IndexBinder]
 """The binder of each index at some place."""
 
 
@@ -51,7 +51,7 @@ class MeshStatement:
     """let array = gen own. scalar."""
 
     array: Var | IndexArray
-    own: tuple[Binder, ...]
+    own: tuple[IndexBinder, ...]
     scalar: Expr
 
     @property
@@ -60,7 +60,7 @@ class MeshStatement:
         return self.array, ()
 
     @property
-    def ranges(self) -> dict[Index, Binder]:
+    def ranges(self) -> dict[Index, IndexBinder]:
         """Its own indices."""
         return {binder.index: binder for binder in self.own}
 
@@ -80,7 +80,7 @@ def program(f: Function) -> MeshProgram:
     """`f`, whose lets must be outermost, and gens outermost in each right-hand side."""
     shapes = {(p, path): sizes for p in f.params for path, sizes in parts(p)}
     found, results = statements_of(f)
-    statements = (MeshStatement(x, tuple(Binder(i, n) for i, n in axes), scalar) for x, axes, scalar in found)
+    statements = (MeshStatement(x, tuple(IndexBinder(i, n) for i, n in axes), scalar) for x, axes, scalar in found)
     return MeshProgram(f, shapes, tuple(statements), results)
 
 
@@ -97,8 +97,8 @@ class Scan:
 
     statement: MeshStatement
     reads: list[Read] = field(default_factory=list)
-    binders: dict[Expr, Binder] = field(default_factory=dict)
-    inner: dict[tuple[int, Binder], Ranges] = field(default_factory=dict)
+    binders: dict[Expr, IndexBinder] = field(default_factory=dict)
+    inner: dict[tuple[int, IndexBinder], Ranges] = field(default_factory=dict)
     _seen: set[tuple[Expr, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Scan:
 
     def within(self, e: Sum | Extremum | Choice, scope: Ranges) -> Ranges:
         """The scope of the body of `e`, the same whenever it is asked for."""
-        binder = self.binders.setdefault(e, Binder(e.index, e.size))
+        binder = self.binders.setdefault(e, IndexBinder(e.index, e.size))
         return self.inner.setdefault((id(scope), binder), {**scope, e.index: binder})
 
     def _visit(self, e: Expr, scope: Ranges) -> Deep[None]:

@@ -34,6 +34,7 @@ from tensorlang.normal.pattern import axis as axis_index
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Constant,
     Contraction,
@@ -43,7 +44,6 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     States,
-    Term,
     factor_indices,
     live,
     looked_up,
@@ -60,7 +60,7 @@ from tensorlang.simplification import simplify_ssa
 from tensorlang.simplification.supports import common, telling
 
 
-class Part(NamedTuple):
+class FactorReplacement(NamedTuple):
     """A statement that is read in place of a factor. It lacks the factor's axes `gone`, and has `further` axes after
     its first one; `summed` has those that are new and summed over, and `where` says where it equals the factor."""
 
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     where: Predicate = TRUE
 
 
-Parts = Mapping[int, Part]
+Parts = Mapping[int, FactorReplacement]
 """The replacements of some factors, by number."""
 
 
@@ -201,7 +201,7 @@ def _at(x: Statement, axis: int, at: Affine, operand: Mapping[Statement, Stateme
         case Addition(terms):
             rows = [_row(operand[t.operand], axis, at) for t in terms]
             return addition(
-                [Term(t.sign, substitute(t.pred, moved), row) for t, row in zip(terms, rows, strict=True)], shape
+                [Addend(t.sign, substitute(t.pred, moved), row) for t, row in zip(terms, rows, strict=True)], shape
             )
         case Map(pred, f, arguments):
             where = conjunction([there, substitute(pred, moved)])
@@ -247,7 +247,7 @@ def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> S
 
 def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
     """Parts with which `y` reads what was `made` of `x` wherever it reads `x`."""
-    return {k: Part(made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
+    return {k: FactorReplacement(made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
 
 
 def place_read(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:

@@ -93,7 +93,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Assign:
+class StoredArray:
     """variable := value, stored in some way. `certain` marks an extremum that is only read where it is not empty."""
 
     variable: Variable
@@ -130,7 +130,7 @@ class FusedSums:
         return tuple(x for x, _ in self.pairs)
 
 
-Step = Assign | FusedSums
+Step = StoredArray | FusedSums
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.recurrences import merged, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
     Addition,
     Contraction,
     Input,
@@ -46,7 +47,6 @@ from tensorlang.normal.ssa import (
     Result,
     Statement,
     States,
-    Term,
     factor_indices,
     operands,
     own_indices,
@@ -241,7 +241,7 @@ def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicat
     match x:
         case Addition(terms, shape):
             ranges = own_ranges(x)
-            shown = [Term(t.sign, _left(t.pred, supports[t.operand], ranges, time), t.operand) for t in terms]
+            shown = [Addend(t.sign, _left(t.pred, supports[t.operand], ranges, time), t.operand) for t in terms]
             return Addition(tuple(shown), shape)
         case Map(p, f, arguments, _) if is_zero_at_zero(f):
             inside = disjunction(supports[y] for y in arguments)

@@ -18,7 +18,6 @@ from tensorlang.lowering.plan.dependence import occurring
 from tensorlang.lowering.plan.fuse_sums import fuse_sums
 from tensorlang.lowering.plan.inline import inline, inline_matrices
 from tensorlang.lowering.plan.ir import (
-    Assign,
     AtPoints,
     Dense,
     FusedSums,
@@ -28,6 +27,7 @@ from tensorlang.lowering.plan.ir import (
     RowBlocks,
     Step,
     Storage,
+    StoredArray,
 )
 from tensorlang.lowering.plan.masks_of_zeros import without_masks_of_zeros
 from tensorlang.lowering.plan.materialize import materialized
@@ -73,7 +73,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
         x, e = waiting.pop()
         group = fused.groups.get(x) if isinstance(x, Var) else None
         if group is None:
-            steps.append(Assign(x, e, storage(x), x in forced, x in certain))
+            steps.append(StoredArray(x, e, storage(x), x in forced, x in certain))
         else:
             values = [e, *(waiting.pop()[1] for _ in group[1:])]
             steps.append(FusedSums(tuple(group), tuple(values)))
@@ -127,7 +127,7 @@ def _check(made: Plan) -> None:
             raise NormalFormError(f"a plan's {by} reads {missing[0]} before it is made")
 
     for step in made.steps:
-        for e in (step.value,) if isinstance(step, Assign) else step.values:
+        for e in (step.value,) if isinstance(step, StoredArray) else step.values:
             reads(e, step.variables[0].name)
         if not there.isdisjoint(step.variables):
             raise NormalFormError(f"a plan makes {step.variables[0].name} twice")

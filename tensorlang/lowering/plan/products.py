@@ -23,7 +23,7 @@ Places = Mapping[Atom, Affine]
 
 
 @dataclass(frozen=True)
-class Term:
+class ProductTerm:
     """value * sum loops. [parts] * the product of the factors, each an element of a variable."""
 
     value: Expr
@@ -37,14 +37,14 @@ class Triangle:
     """gen own. the sum of the terms, whose conditions tie two indices, while no factor has both of these."""
 
     own: tuple[Index, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[ProductTerm, ...]
     read: frozenset[Var]
     """Other triangles that it is made of."""
 
 
 def multiplied_out(
     e: Expr, known: Mapping[Var, Triangle], read: set[Var], strict: bool, differences: bool = False
-) -> tuple[Term, ...]:
+) -> tuple[ProductTerm, ...]:
     """`e` multiplied out, with elements of `known` arrays expanded; empty if it is no sum of products of elements, or
     too long. The `known` arrays that it reads are added to `read`. In `strict` programs no factor may decay.
     Differences of two elements of an array are kept beside factors that decay, in squares, and if `differences` are
@@ -62,7 +62,7 @@ def multiplied_out(
     return found
 
 
-def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Deep[tuple[Term, ...]]:
+def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Deep[tuple[ProductTerm, ...]]:
     x = variable(e)
     if x is not None and x in known:
         at = plain_places(e) or _on_diagonal(e)
@@ -72,22 +72,22 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
         moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
         return tuple(at_places(t, moved) for t in known[x].terms)
     if x is not None:
-        return (Term(_ONE, factors=(e,)),)
+        return (ProductTerm(_ONE, factors=(e,)),)
     match e:
         case Const():
-            return (Term(e),)
+            return (ProductTerm(e),)
         case Bracket(p, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
         case Sum() if _is_vector(e, known):
-            return (Term(_ONE, factors=(e,)),)
+            return (ProductTerm(_ONE, factors=(e,)),)
         case Sum(i, size, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
         case Add(Bracket(p, a), Bracket(q, b), -1) if p is q and is_difference(Add(a, b, -1)):
             return (yield from call(_multiplied_out(Bracket(p, Add(a, b, -1)), known, read)))
         case Add() if is_difference(e) and variable(e.left) not in known:
-            return (Term(_ONE, factors=(e,)),)
+            return (ProductTerm(_ONE, factors=(e,)),)
         case Add(a, b, sign):
             left = yield from call(_multiplied_out(a, known, read))
             right = yield from call(_multiplied_out(b, known, read))
@@ -108,9 +108,9 @@ def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> D
         case Call() if not _is_vector(e, known):
             e = _with_terms(e, known, read)
             decays = may_decay(e) and all(variable(x) not in known and single_places(x) is not None for x in reads(e))
-            return (Term(_ONE, factors=(e,)),) if decays else ()
+            return (ProductTerm(_ONE, factors=(e,)),) if decays else ()
         case _:
-            return (Term(_ONE, factors=(e,)),) if _is_vector(e, known) else ()
+            return (ProductTerm(_ONE, factors=(e,)),) if _is_vector(e, known) else ()
 
 
 def _with_terms(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Expr:
@@ -131,7 +131,7 @@ def _with_terms(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Expr:
     return rewrite(e, terms)
 
 
-def without_answered(t: Term) -> Term:
+def without_answered(t: ProductTerm) -> ProductTerm:
     """`t` without brackets, in its factors that decay, whose conditions are among its own."""
 
     def inside(e: Expr) -> Expr | None:
@@ -140,7 +140,7 @@ def without_answered(t: Term) -> Term:
     return replace(t, factors=tuple(rewrite(e, inside) if may_decay(e) else e for e in t.factors))
 
 
-def _without_differences(t: Term) -> Iterator[Term]:
+def _without_differences(t: ProductTerm) -> Iterator[ProductTerm]:
     """`t` multiplied out where factors are differences."""
     ends = [(e.left, e.right) if isinstance(e, Add) else (e,) for e in t.factors]
     for several in iterated_product(*map(enumerate, ends)):
@@ -155,9 +155,9 @@ def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
     return finite and len(read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
 
 
-def _times(t: Term, u: Term) -> Term:
+def _times(t: ProductTerm, u: ProductTerm) -> ProductTerm:
     parts = tuple(dict.fromkeys((*t.parts, *u.parts)))
-    return Term(product([t.value, u.value]), (*t.loops, *u.loops), parts, (*t.factors, *u.factors))
+    return ProductTerm(product([t.value, u.value]), (*t.loops, *u.loops), parts, (*t.factors, *u.factors))
 
 
 def product(several: Sequence[Expr]) -> Expr:
@@ -174,11 +174,11 @@ def total(several: Sequence[Expr]) -> Expr:
     return fold(lambda a, b: Add(a, b, 1), several)
 
 
-def at_places(t: Term, at: Places) -> Term:
+def at_places(t: ProductTerm, at: Places) -> ProductTerm:
     """`t` at these places, its loops renamed so that no two of one sum are the same."""
     fresh = {i: Index(i.name) for i, _ in t.loops}
     moved: dict[Atom, Affine] = {**at, **{i: atom_affine(j) for i, j in fresh.items()}}
-    return Term(
+    return ProductTerm(
         t.value,
         tuple((fresh[i], size) for i, size in t.loops),
         tuple(q for q in (substitute(q, moved) for q in t.parts) if q is not TRUE),

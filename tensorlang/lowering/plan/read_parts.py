@@ -25,7 +25,7 @@ from tensorlang.language.predicates import (
     less,
 )
 from tensorlang.language.types import R, array
-from tensorlang.lowering.plan.in_step import Part, Parts, read_as, reading, rebuilt
+from tensorlang.lowering.plan.in_step import FactorReplacement, Parts, read_as, reading, rebuilt
 from tensorlang.lowering.plan.short_windows import short_windows
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axis as axis_index
@@ -182,9 +182,9 @@ class _Found:
     windows: Mapping[Index, Affine] = field(default_factory=dict)
     where: Predicate = TRUE
 
-    def part(self, x: Statement) -> Part:
+    def part(self, x: Statement) -> FactorReplacement:
         """`x`, read in place of the operand."""
-        return Part(x, self.at.axes, self.along, self.windows, self.where)
+        return FactorReplacement(x, self.at.axes, self.along, self.windows, self.where)
 
 
 def _places(y: Statement, x: Statement, given: Collection[IndexArray]) -> dict[int, _Found]:

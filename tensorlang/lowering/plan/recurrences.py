@@ -45,10 +45,10 @@ from tensorlang.normal.ssa import (
     Input,
     Integers,
     Loop,
+    LoopStep,
     Outputs,
     Statement,
     States,
-    Step,
     Whole,
     live,
     looked_up,
@@ -340,7 +340,7 @@ class _Staging:
         folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
         until = end_of(step) if folded else None
         if until is not None:
-            step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
+            step = LoopStep(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)

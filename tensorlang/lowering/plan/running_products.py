@@ -50,7 +50,7 @@ from tensorlang.lowering.plan.decays import Pairs, is_difference, may_decay, pai
 from tensorlang.lowering.plan.dependence import is_finite, places, reads, results, variable
 from tensorlang.lowering.plan.products import (
     Binder,
-    Term,
+    ProductTerm,
     Triangle,
     at_places,
     multiplied_out,
@@ -125,7 +125,7 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle 
     return Triangle(tuple(sizes), tuple(terms), frozenset(read))
 
 
-def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
+def _ends_of(t: ProductTerm, sizes: Ranges) -> frozenset[Index] | None:
     """The indices of an array that the conditions of `t` tie, two or all, if no factor has two of them."""
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint(sizes)]
     ends = ends_of_pair(of_pairs(ties), ranked=True)
@@ -139,7 +139,7 @@ def _ends_of(t: Term, sizes: Ranges) -> frozenset[Index] | None:
     return None if ends is None or any(ends <= read_at(part) for part in both) else ends
 
 
-def _is_apart(t: Term, indices: Collection[Index]) -> bool:
+def _is_apart(t: ProductTerm, indices: Collection[Index]) -> bool:
     """Whether each factor and condition of `t` has at most one of `indices`, and `t` is no sum."""
     return (
         not t.loops
@@ -232,11 +232,11 @@ def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle], strict:
 
 
 def _runs(
-    terms: Sequence[Term],
+    terms: Sequence[ProductTerm],
     binder: Binder,
     parts: Sequence[Predicate],
     around: Ranges,
-    way: Callable[[Term, Binder, Ranges], Expr | None],
+    way: Callable[[ProductTerm, Binder, Ranges], Expr | None],
 ) -> list[Expr]:
     """The sums of the terms over one index under `parts`, each made by `way`; empty if one can't be."""
     found: list[Expr] = []
@@ -250,7 +250,7 @@ def _runs(
     return found
 
 
-def _told(t: Term, around: Ranges) -> Term:
+def _told(t: ProductTerm, around: Ranges) -> ProductTerm:
     """`t` without conditions that its others imply, or that hold wherever two indices that it equates are the same."""
     parts = t.parts
     for i, j in (q.difference.indices for q in t.parts if isinstance(q, Equal) and is_diagonal(q)):
@@ -259,7 +259,7 @@ def _told(t: Term, around: Ranges) -> Term:
     return replace(t, parts=tuple(unanswered(parts, ranges_predicate({**around, **dict(t.loops)}))))
 
 
-def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
+def _over_tree(t: ProductTerm, binder: Binder, around: Ranges) -> Expr | None:
     """The sum of `t` over several indices tied as a tree, one of them to an index around; None if it is no such sum."""
     inner = [i for i, _ in t.loops]
     summed = {binder[0], *inner}
@@ -268,12 +268,12 @@ def _over_tree(t: Term, binder: Binder, around: Ranges) -> Expr | None:
     return _as_sum(t, binder) if is_tree(t, summed, around) and not _may_spoil(t) else None
 
 
-def _may_spoil(t: Term) -> bool:
+def _may_spoil(t: ProductTerm) -> bool:
     """Whether 0 * inf may occur, as it may in a sum in order; the sum of a group has only its own terms."""
     return not all(isinstance(q, Equal) for q in t.parts) and not all(map(is_finite, t.factors))
 
 
-def _running(t: Term, binder: Binder, around: Ranges) -> Expr | None:
+def _running(t: ProductTerm, binder: Binder, around: Ranges) -> Expr | None:
     """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
     if (made := _over_tree(t, binder, around)) is not None:
         return made
@@ -326,7 +326,7 @@ def _is_in_order(ties: Sequence[Predicate], pairs: Pairs, is_square: bool) -> bo
     return is_square and len(ties) == 1 and isinstance(ties[0], NonNegative)
 
 
-def _has_squares(t: Term) -> bool:
+def _has_squares(t: ProductTerm) -> bool:
     return sum(map(is_difference, t.factors)) > 1
 
 
@@ -334,7 +334,7 @@ def _is_of_pair(e: Expr) -> bool:
     return may_decay(e) or is_difference(e)
 
 
-def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:
+def _nested(t: ProductTerm, binder: Binder, around: Ranges, row: Index) -> Expr | None:
     """The sum of `t`, which has at least two further indices, as a sum over the last of these: the one factor that has
     it and the row, times the sum of the other factors."""
     *loops, (last, size) = t.loops
@@ -346,14 +346,14 @@ def _nested(t: Term, binder: Binder, around: Ranges, row: Index) -> Expr | None:
     return None if made is None else sums([(last, size)], product([outside[0], made]))
 
 
-def _factored(t: Term, binder: Binder) -> Expr:
+def _factored(t: ProductTerm, binder: Binder) -> Expr:
     """The sum of `t`, with the factors that do not depend on its index outside."""
     outside = [e for e in t.factors if binder[0] not in read_at(e)]
     inside = replace(t, value=number(1), factors=tuple(e for e in t.factors if e not in outside))
     return product([t.value, *outside, _as_sum(inside, binder)])
 
 
-def _as_sum(t: Term, binder: Binder) -> Expr:
+def _as_sum(t: ProductTerm, binder: Binder) -> Expr:
     loops = [binder, *t.loops]
     within = [q for q in t.parts if not free_atoms(q).isdisjoint(i for i, _ in loops)]
     outside = conjunction(q for q in t.parts if q not in within)

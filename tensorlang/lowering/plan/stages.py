@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorlang.language.affine import Affine, IndexArray
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Routine, Var
-from tensorlang.lowering.plan.windows import Along
+from tensorlang.lowering.plan.windows import TimeAxis
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Rest:
     windows: Mapping[Var, Var]
     sums: tuple[Var, ...]
     rows: tuple[Var, ...]
-    along: tuple[Along, ...]
+    along: tuple[TimeAxis, ...]
 
 
 @dataclass(frozen=True, eq=False)

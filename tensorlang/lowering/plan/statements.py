@@ -15,13 +15,13 @@ from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True)
-class Result:
+class ProgramResult:
     """An array that a program returns."""
 
     key: Key
 
 
-Results = Result | tuple["Results", "Results"]
+Results = ProgramResult | tuple["Results", "Results"]
 """Arrays in pairs, as a function's value is."""
 
 Bound = tuple[Var | IndexArray, tuple[tuple[Index, Affine], ...], Expr]
@@ -43,7 +43,7 @@ def leaves_of(results: Results) -> Iterator[Key]:
     stack = [results]
     while stack:
         part = stack.pop()
-        if isinstance(part, Result):
+        if isinstance(part, ProgramResult):
             yield part.key
         else:
             stack += reversed(part)
@@ -57,10 +57,10 @@ def _results(e: Expr, found: list[Bound]) -> Deep[Results]:
         first = yield from call(_results(Proj(0, e), found))
         return first, (yield from call(_results(Proj(1, e), found)))
     if isinstance(e, Var | Proj):
-        return Result(read_by(e)[0])
+        return ProgramResult(read_by(e)[0])
     x = Var("result", e.type)
     found.append((x, *_taken_apart(e)))
-    return Result((x, ()))
+    return ProgramResult((x, ()))
 
 
 def _taken_apart(e: Expr) -> tuple[tuple[tuple[Index, Affine], ...], Expr]:

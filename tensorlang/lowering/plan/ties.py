@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, free_atoms
 from tensorlang.lowering.plan.dependence import telling
-from tensorlang.lowering.plan.products import Term, read_at
+from tensorlang.lowering.plan.products import ProductTerm, read_at
 
 
 def ends_of_pair(ties: Sequence[Predicate], scattered: bool = False, ranked: bool = False) -> frozenset[Index] | None:
@@ -71,12 +71,12 @@ def of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:
     return [q for q in ties if sum(isinstance(i, Index) for i in free_atoms(q)) > 1]
 
 
-def tied_indices(t: Term) -> set[Index]:
+def tied_indices(t: ProductTerm) -> set[Index]:
     """The indices of the conditions of `t`."""
     return {i for q in t.parts for i in free_atoms(q) if isinstance(i, Index)}
 
 
-def is_tree(t: Term, summed: Collection[Index], around: Collection[Index]) -> bool:
+def is_tree(t: ProductTerm, summed: Collection[Index], around: Collection[Index]) -> bool:
     """Whether `t` is a sum of products of vectors whose indices are tied in pairs, and these form a tree: then it can
     be summed over one index after the other."""
     pairs: dict[frozenset[Index], list[Predicate]] = {}

@@ -8,14 +8,14 @@ from fractions import Fraction
 from tensorlang.language.affine import IndexArray, Lookup
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms
 from tensorlang.normal.ssa import (
+    Addend,
     Addition,
     Constant,
     Defining,
     Input,
+    LoopStep,
     Statement,
     States,
-    Step,
-    Term,
     looked_up,
     needs,
     operands,
@@ -23,7 +23,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.sets.isl import implies
 
 
-def end_of(step: Step) -> Statement | None:
+def end_of(step: LoopStep) -> Statement | None:
     """1 where all states stay the same from then on, and else 0; None if no predicate shows that they will.
 
     It must be a predicate on the states, not on the time, under which each output equals its state.
@@ -39,7 +39,7 @@ def end_of(step: Step) -> Statement | None:
             stack += operands(x)
     for p in tried:
         if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
-            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+            return Addition((Addend(1, p, Constant(Fraction(1), ())),), ())
     return None
 
 
@@ -53,7 +53,7 @@ def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
     return x is state
 
 
-def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+def _is_of_states(p: Predicate, step: LoopStep, made: Mapping[IndexArray, Defining]) -> bool:
     """Whether `p` is a condition on states and values, and does not depend on the time."""
     seen: set[Statement] = set()
     stack: list[Statement] = []

@@ -24,6 +24,7 @@ from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
 from tensorlang.normal.ssa import (
+    Addend,
     Addition,
     Comparison,
     Constant,
@@ -32,12 +33,11 @@ from tensorlang.normal.ssa import (
     Input,
     Integers,
     Loop,
+    LoopStep,
     Map,
     Selection,
     Statement,
     States,
-    Step,
-    Term,
     comparison,
     factor_indices,
     integers,
@@ -59,7 +59,7 @@ WINDOW = Size("window")
 
 
 @dataclass(frozen=True)
-class Along:
+class TimeAxis:
     """An axis of a statement that is the time tau, or n - 1 - tau if `turned`."""
 
     axis: int
@@ -79,14 +79,14 @@ class Sweep:
     loop: Loop
     turned: bool
     start: IndexArray
-    step: Step
+    step: LoopStep
     frees: tuple[Statement, ...]
     local: tuple[Input, ...]
     slices: tuple[Var, ...]
     windows: Mapping[Input, Var]
     sums: Mapping[Statement, Statement]
     rows: Mapping[Statement, Statement]
-    along: Mapping[Statement, Along]
+    along: Mapping[Statement, TimeAxis]
     inside: frozenset[Statement]
     choices: tuple[Defining, ...]
 
@@ -145,13 +145,13 @@ class _Windows:
         self.earlier = [x for x in earlier if x.shape[0] is loop.size]
         self.windows: dict[Input, Var] = {}
         self.made: dict[Statement, Statement] = {}
-        self.along: dict[Statement, Along] = {}
+        self.along: dict[Statement, TimeAxis] = {}
 
     def found(self) -> Sweep | None:
         """The sweep; None if nothing is gained by one."""
         step, frees, local, slices, self.turned = self._step()
-        self.along.update((x, Along(0, self.turned)) for x in self.own)
-        self.along.update((x, Along(0, False)) for x in self.earlier)
+        self.along.update((x, TimeAxis(0, self.turned)) for x in self.own)
+        self.along.update((x, TimeAxis(0, False)) for x in self.earlier)
         depending: set[Statement] = set(self.own)
         sums: list[Statement] = []
         for x in self.statements:
@@ -159,7 +159,7 @@ class _Windows:
                 # what only moves elements of earlier states is moved in windows, too
                 if self._is_repeated(x) and not isinstance(x, Input | Constant) and self._are_known(x, depending):
                     place = self._place(x) if any(y in self.along for y in needs(x, self.defined)) else None
-                    if isinstance(place, Along):
+                    if isinstance(place, TimeAxis):
                         self.along[x] = place
                 continue
             depending.add(x)
@@ -168,7 +168,7 @@ class _Windows:
             place = self._place(x)
             if place is SUM:
                 sums.append(x)
-            elif isinstance(place, Along):
+            elif isinstance(place, TimeAxis):
                 self.along[x] = place
         rest = [x for x in self.along if not isinstance(x, Input)]
         # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, and
@@ -204,7 +204,7 @@ class _Windows:
 
     # the step
 
-    def _step(self) -> tuple[Step, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
+    def _step(self) -> tuple[LoopStep, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
         """The step that reads slices, its other frees, and whether it reads them against the time."""
         step = self.loop.step
         program = step_ssa(step)
@@ -262,7 +262,7 @@ class _Windows:
             y in self.along if y in depending else y in self.along or self.known(y) for y in needs(x, self.defined)
         ) and not any(c in depending and c not in self.along for c in map(self.defined.get, looked_up(x)))
 
-    def _place(self, x: Statement) -> Along | str | None:
+    def _place(self, x: Statement) -> TimeAxis | str | None:
         """Where the time is in `x`: an axis, or summed over."""
         if not isinstance(x, Contraction):
             places = {self.along[y] for y in operands(x) if y in self.along}
@@ -292,12 +292,12 @@ class _Windows:
             if size is self.loop.size and i in tau.indices:
                 here = atom_affine(i)
                 if tau is here:
-                    return Along(k, False)
-                return Along(k, True) if tau is size - 1 - here else None
+                    return TimeAxis(k, False)
+                return TimeAxis(k, True) if tau is size - 1 - here else None
         summed = not moved and not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1
         return SUM if summed else None
 
-    def _as_time(self, a: Affine, place: Along) -> Affine:
+    def _as_time(self, a: Affine, place: TimeAxis) -> Affine:
         """The time at `a` of the axis that goes with it, and the other way round."""
         return self.loop.size - 1 - a if place.turned else a
 
@@ -343,7 +343,7 @@ class _Windows:
         """The part of the sum `x` that is over the times of a window."""
         return self._made(x, None)
 
-    def _made(self, x: Statement, place: Along | None) -> Statement:
+    def _made(self, x: Statement, place: TimeAxis | None) -> Statement:
         if isinstance(x, Input) and place is not None:
             made = Var(x.param.name, array(self._shape(x, place), R))
             self.windows[x] = made
@@ -375,7 +375,7 @@ class _Windows:
             case Addition():
                 assert place is not None
                 terms = [
-                    Term(t.sign, self._renamed(t.pred, x, place), self._operand(t.operand, place, shape))
+                    Addend(t.sign, self._renamed(t.pred, x, place), self._operand(t.operand, place, shape))
                     for t in x.terms
                 ]
                 return Addition(tuple(terms), shape)
@@ -395,7 +395,7 @@ class _Windows:
             case _:
                 raise AssertionError("only what has arithmetic is computed in windows")
 
-    def _renamed(self, p: Predicate, x: Statement, place: Along) -> Predicate:
+    def _renamed(self, p: Predicate, x: Statement, place: TimeAxis) -> Predicate:
         """A predicate over the indices of `x`, one of which now counts in a window."""
         i = own_indices(x)[place.axis]
         return self._with_choices(p, {i: self._time(i, place)}, i)
@@ -422,7 +422,7 @@ class _Windows:
         # lookups are changed first: substitution renames the indices of quantifiers
         return substitute(mapped(p, change), {**moved, slot: atom_affine(here)}) if lookups(p) else substitute(p, moved)
 
-    def _operand(self, y: Statement, place: Along, shape: tuple[Affine, ...]) -> Statement:
+    def _operand(self, y: Statement, place: TimeAxis, shape: tuple[Affine, ...]) -> Statement:
         """An operand that is read at the same place: its window, or a window cut out of it."""
         if y in self.along:
             return self._window(y)
@@ -439,10 +439,10 @@ class _Windows:
         ]
         return contraction(shape, old, [(y, at)], {}, conjunction(parts))
 
-    def _shape(self, x: Statement, place: Along) -> tuple[Affine, ...]:
+    def _shape(self, x: Statement, place: TimeAxis) -> tuple[Affine, ...]:
         return (*x.shape[: place.axis], atom_affine(WINDOW), *x.shape[place.axis + 1 :])
 
-    def _time(self, i: Index, place: Along) -> Affine:
+    def _time(self, i: Index, place: TimeAxis) -> Affine:
         """The index of the whole array that place i of a window has."""
         return self._as_time(self.first + atom_affine(i), place)
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from tensorlang.normal.ssa import Statement
 from tensorlang.notebook.stepper.view import View
-from tensorlang.pictures.graphs import Edge, Graph, Item, Node, description, graph_of, legend, roomy
-from tensorlang.pictures.layers import Layout, label_place, layered
+from tensorlang.pictures.graphs import Edge, Graph, GraphNode, Item, description, graph_of, legend, roomy
+from tensorlang.pictures.layers import GraphLayout, label_place, layered
 from tensorlang.pictures.palette import BLUE, GREEN, ORANGE, PURPLE
 from tensorlang.pictures.vector import painted
 
@@ -39,11 +39,11 @@ def graph_html(view: View) -> str:
     return f'<figure class="graph">{_svg(view, graph, layout, words)}{note}</figure>'
 
 
-def _width(n: Node) -> float:
+def _width(n: GraphNode) -> float:
     return max(_LETTER * len(n.name), _SMALL * len(n.detail), 34) + 14
 
 
-def _svg(view: View, graph: Graph, layout: Layout[Item], words: str) -> str:
+def _svg(view: View, graph: Graph, layout: GraphLayout[Item], words: str) -> str:
     at = {x: (across * _INCH, -level * _LAYER) for x, (across, level) in layout.places.items()}
     ends = [side for x, n in graph.nodes.items() for side in _ends(at[x][0], n)]
     bends = [x * _INCH for arrow in layout.arrows.values() for x, _ in arrow]
@@ -73,11 +73,11 @@ def _element(box: tuple[float, float, float, float], content: str) -> str:
     )
 
 
-def _ends(x: float, n: Node) -> tuple[float, float]:
+def _ends(x: float, n: GraphNode) -> tuple[float, float]:
     return x - _width(n) / 2, x + _width(n) / 2
 
 
-def _arrow(graph: Graph, layout: Layout[Item], edge: Edge, text: str) -> tuple[str, str, list[float]]:
+def _arrow(graph: Graph, layout: GraphLayout[Item], edge: Edge, text: str) -> tuple[str, str, list[float]]:
     """An arrow, its label, and how far the label extends to the sides."""
     points = [(x * _INCH, -y * _LAYER) for x, y in layout.arrows[edge]]
     points[0] = (points[0][0], points[0][1] + _HALF)
@@ -100,7 +100,7 @@ def _arrow(graph: Graph, layout: Layout[Item], edge: Edge, text: str) -> tuple[s
     return path, label, [reach]
 
 
-def _node(view: View, n: Node, x: float, y: float) -> str:
+def _node(view: View, n: GraphNode, x: float, y: float) -> str:
     names = dict.fromkeys(name for part in n.of for name in view.related(part))
     done = max((view.completed(part) for part in n.of), default=0)
     reversed_ = f' data-reversed="{done}"' if done else ""

@@ -19,7 +19,7 @@ from tensorlang.normal.ssa import Constant, Input, Outputs, Statement, is_given
 
 
 @dataclass(frozen=True, eq=False)
-class Let:
+class LetRow:
     """let X = E in"""
 
     statement: Statement
@@ -75,7 +75,7 @@ class Zero:
     """0"""
 
 
-Part = Let | Differential | Opening | Under | Closing | Split | InnerProduct | Paired | Zero
+Part = LetRow | Differential | Opening | Under | Closing | Split | InnerProduct | Paired | Zero
 
 
 @dataclass(eq=False)
@@ -211,7 +211,7 @@ class Rows:
         return taken, given + products
 
     def _let(self, x: Statement, time: int) -> Row:
-        row = Row(Let(x), time)
+        row = Row(LetRow(x), time)
         self._lets.append(row)
         return row
 

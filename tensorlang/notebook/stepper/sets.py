@@ -27,7 +27,7 @@ from tensorlang.memory import cached
 from tensorlang.normal.ssa import Addition, Contraction, Map, Statement, inner_ranges, own_ranges
 from tensorlang.notebook.html import note
 from tensorlang.notebook.lattice import lattice
-from tensorlang.notebook.stepper.rows import Let, Row
+from tensorlang.notebook.stepper.rows import LetRow, Row
 
 _MOST_CASES = 4
 _MOST_POINTS = 500
@@ -48,7 +48,7 @@ def involved(row: Row, text: str) -> Iterator[PointSet]:
     match row.part:
         case InnerProduct(right=x, pred=p) if p is not TRUE:
             yield PointSet(text, own_ranges(x), p)
-        case Let(x):
+        case LetRow(x):
             for ranges, p in _of_statement(x):
                 yield PointSet(text, ranges, p)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, assert_never
 
 from tensorlang.derivatives.derivation import Derivation, InnerProduct, Rule, Side
 from tensorlang.derivatives.ledger import Ledger
-from tensorlang.derivatives.transcript import Names, Style
+from tensorlang.derivatives.transcript import DerivationNames, Style
 from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.grammar import Proj
@@ -27,7 +27,7 @@ from tensorlang.normal.ssa import Defining, Outputs, Statement, operands, output
 from tensorlang.notebook.stepper.rows import (
     Closing,
     Differential,
-    Let,
+    LetRow,
     Opening,
     Paired,
     Row,
@@ -147,7 +147,7 @@ class View:
         self.derivation = derivation
         self.has_code = has_code
         self.rows = Rows(derivation)
-        self.names = Names(derivation, HTML)
+        self.names = DerivationNames(derivation, HTML)
         self._texts: dict[Row, str] = {}
         self._amounts: dict[Row, Amount] = {}
         self.setting = chosen(derivation)
@@ -182,7 +182,7 @@ class View:
         step = self.derivation.steps[number - 1]
         own = [] if step.subject is None else [step.subject]
         change = self.rows.changes[number - 1]
-        made = [row.part.statement for row in change.given if isinstance(row.part, Let)]
+        made = [row.part.statement for row in change.given if isinstance(row.part, LetRow)]
         return tuple(dict.fromkeys(map(self.names.of, (*own, *made))))
 
     @cached_property
@@ -191,7 +191,7 @@ class View:
         found: dict[str, tuple[int, Statement]] = {}
         for number, change in enumerate(self.rows.changes, 1):
             for row in change.given:
-                if isinstance(row.part, Let):
+                if isinstance(row.part, LetRow):
                     found.setdefault(self.names.of(row.part.statement), (number, row.part.statement))
         return found
 
@@ -287,7 +287,7 @@ class View:
 
     def _count(self, ledger: Ledger, row: Row) -> Amount:
         match row.part:
-            case Let(x):
+            case LetRow(x):
                 return Amount(ledger.statement(x), 0, 0)
             case Differential(x):
                 return Amount(0, ledger.differential(x), 0)
@@ -314,7 +314,7 @@ class View:
 
     def _text(self, row: Row) -> str:
         match row.part:
-            case Let(x):
+            case LetRow(x):
                 return f"let {self.names.definition(x)} in"
             case Differential(x):
                 name = self.names.of(x)
@@ -372,7 +372,9 @@ class View:
         """The rows to show if there are many: those that the step rewrites or mentions, and their neighbours."""
         kept = dict.fromkeys(list(marks)[:_MOST_MARKED])
         mentioned = {x for row in kept for x in _mentioned(row)}
-        kept |= dict.fromkeys([row for row in shown if isinstance(row.part, Let) and row.part.statement in mentioned])
+        kept |= dict.fromkeys(
+            [row for row in shown if isinstance(row.part, LetRow) and row.part.statement in mentioned]
+        )
         places = [k for k, row in enumerate(shown) if row in marks][:_MOST_MARKED]
         for away in range(1, _MOST_ROWS):
             for k in (j for place in places for j in (place - away, place + away)):
@@ -384,9 +386,11 @@ class View:
         change = self.rows.changes[number - 1]
         found: dict[object, PointSet] = {}
         for row in (*change.taken, *change.given)[:_MOST_MARKED]:
-            if not isinstance(row.part, Let | InnerProduct):
+            if not isinstance(row.part, LetRow | InnerProduct):
                 continue
-            of = self.names.of(row.part.statement) if isinstance(row.part, Let) else self.text(row).removeprefix("+ ")
+            of = (
+                self.names.of(row.part.statement) if isinstance(row.part, LetRow) else self.text(row).removeprefix("+ ")
+            )
             for points in involved(row, of):
                 found.setdefault((points.pred, tuple(points.ranges.items())), points)
         for points in list(found.values())[:_MOST_SETS]:
@@ -399,7 +403,7 @@ class View:
 
 def _mentioned(row: Row) -> tuple[Statement, ...]:
     match row.part:
-        case Let(x) | Under(x):
+        case LetRow(x) | Under(x):
             return operands(x)
         case Differential(x):
             return (x,)

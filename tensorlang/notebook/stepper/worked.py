@@ -47,7 +47,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.notebook.stepper.rows import (
     Closing,
     Differential,
-    Let,
+    LetRow,
     Opening,
     Paired,
     Part,
@@ -100,7 +100,7 @@ class Worked:
     def row(self, part: Part) -> Reals | None:
         """The value of a row of the expression: for a let, the value that it defines, else a number; None if none."""
         match part:
-            case Let(x) | Under(x):
+            case LetRow(x) | Under(x):
                 return self.values.get(x)
             case Differential(x):
                 return self.differentials.get(x)

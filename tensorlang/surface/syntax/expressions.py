@@ -22,7 +22,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.types import Idx, Pair
+from tensorlang.language.types import BoundedIndex, Pair
 from tensorlang.surface.syntax.construct import Category, Construct
 
 COMPARISONS = Category(
@@ -141,7 +141,7 @@ OPERANDS = Category(
             "`let` names it, under gens and brackets alone, and it is used in index expressions.",
             "at_peak(x: [n + 1]R, y: [n + 1]R) = let k = argmax i:n + 1. x[i] in y[k]",
             "y[tl.argmax(n + 1, lambda i: x[i])]",
-            (Choice, Let, Lookup, Idx),
+            (Choice, Let, Lookup, BoundedIndex),
         ),
         Construct(
             "recurrence",

@@ -22,8 +22,8 @@ from tensorlang.lowering.arrays.brackets import guarded
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.ir import Name, Node
 from tensorlang.lowering.arrays.sums.correlation import (
-    Pair,
-    Side,
+    CorrelationFactor,
+    MixedIndices,
     indices_in,
     is_plain,
     moved,
@@ -43,10 +43,10 @@ class _Product:
     that depends on the mixed index alone, the other one, and those outside of the sum. The band that is a factor is
     `transposed` if it depends on the mixed index, too."""
 
-    pair: Pair
+    pair: MixedIndices
     outer: Sequence[Predicate]
-    x: Side
-    y: Side
+    x: CorrelationFactor
+    y: CorrelationFactor
     outside: Sequence[Expr]
     transposed: bool
 
@@ -74,7 +74,7 @@ def _band_product(ctx: Context, c: Summation) -> _Product | WhyNot:
     )
 
 
-def _pairs(c: Summation, body: Sequence[Expr]) -> list[Pair]:
+def _pairs(c: Summation, body: Sequence[Expr]) -> list[MixedIndices]:
     """The only two indices that are mixed, both ways round if both are the result's: the second is the diagonal."""
     ties = [q for q in c.parts if len(c.ranges.keys() & free_atoms(q)) > 1]
     if not all(isinstance(q, NonNegative) and not q.value.lookups for q in ties):
@@ -94,20 +94,22 @@ def _pairs(c: Summation, body: Sequence[Expr]) -> list[Pair]:
         return []
     orders = [axes] if axes[1] in c.summed else [axes, axes[::-1]]
     u, v = Index("u"), Index("v")
-    return [Pair(i, j, u, v, form if form.coefficient(i) > 0 else -form) for i, j in orders]
+    return [MixedIndices(i, j, u, v, form if form.coefficient(i) > 0 else -form) for i, j in orders]
 
 
-def _sides(ctx: Context, c: Summation, pair: Pair, body: Sequence[Expr], parts: Sequence[Predicate]) -> _Product | None:
+def _sides(
+    ctx: Context, c: Summation, pair: MixedIndices, body: Sequence[Expr], parts: Sequence[Predicate]
+) -> _Product | None:
     """The sides of `c`: factors that depend on u alone, and the others."""
     i, o, u = pair.i, pair.j, pair.u
-    x = Side(moved(ctx, c, [pair]), [], [])
+    x = CorrelationFactor(moved(ctx, c, [pair]), [], [])
     range_u = x.scope.domain[u]
     # in terms of the diagonal and u
     at: dict[Atom, Affine] = {i: atom_affine(u) - atom_affine(o) * pair.dilation}
     others = {k: r for k, r in c.ranges.items() if k is not i}
     env = {k: a.substitute(at) for k, a in c.scope.env.items()} | at
-    by_mixed = Side(ctx.scope(c.scope, domain={**others, u: range_u}, env=env, masks=()), [], list(parts))
-    by_rows = Side(ctx.scope(c.scope, domain=c.ranges, masks=()), [], list(parts))
+    by_mixed = CorrelationFactor(ctx.scope(c.scope, domain={**others, u: range_u}, env=env, masks=()), [], list(parts))
+    by_rows = CorrelationFactor(ctx.scope(c.scope, domain=c.ranges, masks=()), [], list(parts))
     outside, band = [], []
     for e in body:
         here, there = indices_in(e, c.scope), indices_in(e, x.scope)

@@ -33,7 +33,7 @@ from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
-class Pair:
+class MixedIndices:
     """An axis i of the result and a summed index j which guards and accesses mix as u = a*i + b*j only, where a and b
     have no common divisor. With p*a + q*b = 1, i = p*u - b*v and j = q*u + a*v for some v."""
 
@@ -63,7 +63,7 @@ class Pair:
 
 
 @dataclass
-class Side:
+class CorrelationFactor:
     """One of the two factors of a correlation: its scope, the factors in it, and the parts that hide it."""
 
     scope: Scope
@@ -82,9 +82,9 @@ class _Correlated:
     """The pairs of indices that a sum mixes, and its factors: X, W, and those outside of the sum. If there are `outer`
     conditions, on indices of the result alone, these are hoisted first, and the factors left open."""
 
-    pairs: Sequence[Pair]
+    pairs: Sequence[MixedIndices]
     outer: Sequence[Predicate]
-    sides: tuple[Side, Side, list[Expr]] | None = None
+    sides: tuple[CorrelationFactor, CorrelationFactor, list[Expr]] | None = None
 
 
 def _correlated(ctx: Context, c: Summation) -> _Correlated | WhyNot:
@@ -163,7 +163,7 @@ def is_plain(e: Expr) -> bool:
     return True
 
 
-def _pairs(c: Summation) -> list[Pair]:
+def _pairs(c: Summation) -> list[MixedIndices]:
     """The pairs of indices that `c` mixes; none if it mixes more than two at a time, or two in several ways."""
     found: dict[Axes, Affine] = {}
     guards = [q.value for q in c.parts if isinstance(q, NonNegative)]
@@ -182,10 +182,12 @@ def _pairs(c: Summation) -> list[Pair]:
     used = [k for axes in found for k in axes]
     if len(set(used)) < len(used):
         return []
-    return [Pair(i, j, Index("u"), Index("v"), form) for (i, j), form in found.items()]
+    return [MixedIndices(i, j, Index("u"), Index("v"), form) for (i, j), form in found.items()]
 
 
-def _sides(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> tuple[Side, Side, list[Expr]] | None:
+def _sides(
+    ctx: Context, c: Summation, pairs: Sequence[MixedIndices]
+) -> tuple[CorrelationFactor, CorrelationFactor, list[Expr]] | None:
     """The factors of `c` that depend on u, those that depend on j and on other summed indices, and the rest.
 
     None if a factor depends on i or j in another way, or if what is hidden here might not be finite.
@@ -195,8 +197,10 @@ def _sides(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> tuple[Side, Sid
     if not all(map(is_plain, body)) or (hidden and not all(map(is_finite, body))):
         return None
     outer = {p.i for p in pairs}
-    x = Side(moved(ctx, c, pairs), [], [])
-    w = Side(ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], [])
+    x = CorrelationFactor(moved(ctx, c, pairs), [], [])
+    w = CorrelationFactor(
+        ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], []
+    )
     outside: list[Expr] = []
     for e in body:
         here = indices_in(e, c.scope)
@@ -223,7 +227,7 @@ def indices_in(e: Expr, scope: Scope) -> frozenset[Index]:
     return frozenset(i for a in positions_in(e) for i in a.substitute(scope.env).free if isinstance(i, Index))
 
 
-def moved(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> Scope:
+def moved(ctx: Context, c: Summation, pairs: Sequence[MixedIndices]) -> Scope:
     """The scope of X: u in place of i and j, in the range that is read and that the guards leave."""
     gone = {k for p in pairs for k in (p.i, p.j)}
     domain = {k: r for k, r in c.ranges.items() if k not in gone}
@@ -241,7 +245,7 @@ def moved(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> Scope:
     return ctx.scope(scope, domain=domain)
 
 
-def _range(ctx: Context, c: Summation, p: Pair, starts: list[Affine], stops: list[Affine]) -> Range:
+def _range(ctx: Context, c: Summation, p: MixedIndices, starts: list[Affine], stops: list[Affine]) -> Range:
     """The values of u: all that the guards leave if they bound it on both sides, else those of them that occur."""
     integers, fixed = ctx.integers, c.scope.fixed
     if len(starts) == len(stops) == 1:
@@ -257,13 +261,13 @@ def _range(ctx: Context, c: Summation, p: Pair, starts: list[Affine], stops: lis
     return integers.restricted(p.u, r, starts, stops, fixed)
 
 
-def _has_windows(c: Summation, pairs: Sequence[Pair]) -> bool:
+def _has_windows(c: Summation, pairs: Sequence[MixedIndices]) -> bool:
     """Whether each pair has a guard at either end: a running sum is another matter."""
     values = [q.value for q in c.parts if isinstance(q, NonNegative)]
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
 
-def side_array(ctx: Context, c: Summation, side: Side, axes: Axes, summed: Iterable[Index]) -> Deep[Node]:
+def side_array(ctx: Context, c: Summation, side: CorrelationFactor, axes: Axes, summed: Iterable[Index]) -> Deep[Node]:
     """A side of `c` as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
@@ -273,7 +277,9 @@ def side_array(ctx: Context, c: Summation, side: Side, axes: Axes, summed: Itera
     return whole(ctx, scope, ctx.short(v, scope.block), axes)
 
 
-def _correlation(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: Side) -> Deep[Value]:
+def _correlation(
+    ctx: Context, c: Summation, pairs: Sequence[MixedIndices], x: CorrelationFactor, w: CorrelationFactor
+) -> Deep[Value]:
     inner = {p.j for p in pairs}
     further = [k for k in c.summed if k not in inner]
     alone = [k for k in further if k in x.uses and k not in w.uses]
@@ -307,7 +313,7 @@ def _constant(ranges: Sequence[Range]) -> int | None:
     return prod(r.extent.constant for r in ranges) if all(r.extent.is_constant for r in ranges) else None
 
 
-def _forwards(c: Summation, p: Pair, at: Sequence[Affine]) -> list[Affine]:
+def _forwards(c: Summation, p: MixedIndices, at: Sequence[Affine]) -> list[Affine]:
     """`at` once the axes along which positions decrease are flipped."""
     _, _, start, n = at
     start += (n - 1) * min(0, p.step) + (c.ranges[p.j].extent - 1) * min(0, p.dilation)
@@ -320,7 +326,7 @@ def _turned(x: Node, which: Sequence[bool], first: int) -> Node:
     return apply("flip", x, integer(axes[0]) if len(axes) == 1 else integers(axes)) if axes else x
 
 
-def _at(c: Summation, p: Pair, r: Range) -> list[Affine]:
+def _at(c: Summation, p: MixedIndices, r: Range) -> list[Affine]:
     """The coefficients, where in the range of u the first element of the result begins to read, and how many there
     are."""
     i, j = c.ranges[p.i], c.ranges[p.j]
@@ -332,7 +338,9 @@ def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> List:
     return List(tuple(map(ctx.shape, rows)))
 
 
-def _over_windows(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: Side) -> Deep[Value]:
+def _over_windows(
+    ctx: Context, c: Summation, pairs: Sequence[MixedIndices], x: CorrelationFactor, w: CorrelationFactor
+) -> Deep[Value]:
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)

@@ -21,7 +21,7 @@ from tensorlang.language.affine import Affine, Index, atom_affine, constant
 from tensorlang.language.predicates import Equal, NonNegative, free_atoms
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.integers import ZERO, Range
-from tensorlang.lowering.arrays.ir import Block, Define, Function, Infix, List, Name, Node, When
+from tensorlang.lowering.arrays.ir import Block, Define, Infix, Lambda, List, Name, Node, When
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lowering.arrays.sums.summation import Summation
@@ -244,7 +244,7 @@ def function_of(
 ) -> Node:
     """A function of the loop's indices that returns `v`: a lambda if it needs no lines of its own."""
     if not inside.statements:
-        return Function(tuple(names), v.node)
+        return Lambda(tuple(names), v.node)
     name = ctx.names.fresh_local(wanted)
     inside.give(v.node)
     outside.statements.append(Define(name, tuple(names), inside))

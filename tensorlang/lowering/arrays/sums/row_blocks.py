@@ -16,7 +16,7 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import NonNegative
 from tensorlang.lowering.arrays.accesses import access
 from tensorlang.lowering.arrays.brackets import bound_on
-from tensorlang.lowering.arrays.context import Context, Held, Part
+from tensorlang.lowering.arrays.context import Context, CutBlock, Held
 from tensorlang.lowering.arrays.integers import ZERO, Range
 from tensorlang.lowering.arrays.ir import Block, Define, Each, Name, Node
 from tensorlang.lowering.arrays.scope import Scope
@@ -116,7 +116,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
         ranges = narrowed(ctx, within, {**whole_ranges, cut.row: part}, cut.row, cut.limits).values()
         name = ctx.names.fresh_local(f"{held.name}_block")
         block = replace(held, name=name, shape=tuple(b.extent for b in ranges), cut=None)
-        ctx.parts[key] = Part(block, cut, atom_affine(found.row), tuple(b.start for b in ranges))
+        ctx.parts[key] = CutBlock(block, cut, atom_affine(found.row), tuple(b.start for b in ranges))
         names.append(name)
     return part, needed, names
 

@@ -48,12 +48,12 @@ from tensorlang.lowering.arrays.values import Axes, Value, apply, cast
 from tensorlang.recursion import Deep, call
 
 
-def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
+def _segments(ctx: Context, c: Summation) -> PlacedAxes | WhyNot:
     found = placed(c)
     return found if found.at else WhyNot("no element of an index array says where in the result a term goes")
 
 
-def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
+def _segmented(ctx: Context, c: Summation, found: PlacedAxes) -> Deep[Value]:
     """`c` as a segment sum."""
     scope = c.scope
     read = {s for a in found.at.values() for s in a.free}
@@ -70,7 +70,7 @@ def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SegmentedSum:
     """A sum that depends on `axes` only through `element`: the sum `c` for each value of that, called `segment`."""
 
     element: Lookup
@@ -79,7 +79,7 @@ class Shared:
     c: Summation
 
 
-def shared(ctx: Context, c: Summation) -> Shared | WhyNot:
+def shared(ctx: Context, c: Summation) -> SegmentedSum | WhyNot:
     """`c` as elements of sums of segments."""
     for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
         segment = Index(element.array.name)
@@ -91,16 +91,16 @@ def shared(ctx: Context, c: Summation) -> Shared | WhyNot:
             continue
         domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
         inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
-        return Shared(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
+        return SegmentedSum(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
     return WhyNot("no axis of the result only occurs as an element of an index array, compared with other elements")
 
 
-def _once_each(ctx: Context, c: Summation, found: Shared) -> Deep[Value]:
+def _once_each(ctx: Context, c: Summation, found: SegmentedSum) -> Deep[Value]:
     v: Value = yield from call(ctx.contract(found.c))
     return of_segments(ctx, c.scope, found, v, "sums")
 
 
-def of_segments(ctx: Context, scope: Scope, found: Shared, v: Value, wanted: str) -> Value:
+def of_segments(ctx: Context, scope: Scope, found: SegmentedSum, v: Value, wanted: str) -> Value:
     """The elements of `v`, which has an axis for the segments, that belong to the axes of `scope`."""
     if found.segment not in v.axes:
         return v
@@ -159,14 +159,14 @@ def _asked(ctx: Context, c: Summation, q: Predicate) -> list[Lookup]:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedAxes:
     """The axes of the result that data determines, with their values, and the parts that are left."""
 
     at: dict[Index, Affine]
     rest: tuple[Predicate, ...]
 
 
-def placed(c: Summation) -> Placed:
+def placed(c: Summation) -> PlacedAxes:
     """The axes of the result of `c` that elements of index arrays at summed indices determine."""
     at: dict[Index, Affine] = {}
     parts = c.parts
@@ -174,7 +174,7 @@ def placed(c: Summation) -> Placed:
         q, i, value = found
         at = {k: a.substitute({i: value}) for k, a in at.items()} | {i: value}
         parts = conjuncts(substitute(conjunction(p for p in parts if p is not q), {i: value}))
-    return Placed({i: at[i] for i in c.scope.domain if i in at}, parts)
+    return PlacedAxes({i: at[i] for i in c.scope.domain if i in at}, parts)
 
 
 def _determined(

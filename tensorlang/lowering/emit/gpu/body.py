@@ -17,7 +17,7 @@ from fractions import Fraction
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Extremum, Sum, Var, access
 from tensorlang.language.predicates import TRUE
-from tensorlang.lowering.arrays.ir import Block, Define, Function, Infix, Name, Node, Number, Subscript
+from tensorlang.lowering.arrays.ir import Block, Define, Infix, Lambda, Name, Node, Number, Subscript
 from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
 from tensorlang.lowering.emit.conditions import joined
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
@@ -136,7 +136,7 @@ class GpuBody:
         scope.closed = False
         taken = self._naming.names.fresh_local(f"{name}_taken")
         scope.block.statements.append(Define(taken, (), inner.block))
-        return apply("lax.cond", joined(found, True), Name(taken), Function((), Name(name)))
+        return apply("lax.cond", joined(found, True), Name(taken), Lambda((), Name(name)))
 
     def _tiles_of_step(self) -> Sequence[str]:
         """The names of the tiles that a step is given."""
@@ -164,7 +164,7 @@ class GpuBody:
             return apply("lax.fori_loop", start, stop, step, carry)
 
         def step(parameter: str, number: Node, masked: bool) -> Node:
-            return Function((parameter, "carry"), apply("step", number, carry, Name(str(masked))))
+            return Lambda((parameter, "carry"), apply("step", number, carry, Name(str(masked))))
 
         if kernel.tiles is None:
             count = product_of(naming.count(axis) for axis in kernel.of_role(Role.REDUCED))
@@ -177,13 +177,13 @@ class GpuBody:
             block.assign("carry", loop(start, stop, step("number", Name("number"), False)))
             before = Infix(first, "+", k)
             after = Infix(Infix(Infix(stop, "-", start), "+", first), "+", k)
-            block.assign("around", Function(("k",), apply("where", Infix(before, "<", start), before, after)))
+            block.assign("around", Lambda(("k",), apply("where", Infix(before, "<", start), before, after)))
             block.assign("count", Infix(Infix(start, "-", first), "+", Infix(last, "-", stop)))
             block.unpack(carried, loop(zero, count, step("k", apply("around", k), True)))
         else:
             whole, count, tile = Name("whole"), Name("count"), apply("listed", k)
             block.unpack(("whole", "count"), tuple_of(column(integer(k)) for k in range(2)))
-            block.assign("listed", Function(("k",), column(Infix(integer(2), "+", k))))
+            block.assign("listed", Lambda(("k",), column(Infix(integer(2), "+", k))))
             block.assign("carry", loop(zero, whole, step("k", tile, False)))
             block.unpack(carried, loop(whole, count, step("k", tile, True)))
 

@@ -18,7 +18,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Infix, List, Name, Node, Text
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply, integer, product_of, tuple_of
@@ -58,7 +58,7 @@ class GpuKernel:
         self._narrow = narrow
         self.arrays = inputs(kernel)
         self._parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
-        integers = Integers(Names(frozenset({*RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
+        integers = StaticIntegers(Names(frozenset({*RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
         integers.spell(sizes)
         new = integers.names.fresh_global
         self._naming = GpuNaming(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tensorlang.language.affine import Affine, Atom, Index, Lookup
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import lookups
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Name, Node, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
@@ -22,7 +22,7 @@ class GpuNaming:
     """Names: of sizes, as `integers` has them, of the arrays that are read and made, and for each axis of its places in
     a tile, of a tile's length, and of a tile's number."""
 
-    integers: Integers
+    integers: StaticIntegers
     arrays: Mapping[Array, str]
     outputs: Mapping[Var, str]
     places: Mapping[Index, str]

@@ -17,14 +17,14 @@ from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, substitute, within
 from tensorlang.language.types import shape
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Infix, Item, List, Name, Node, Text, When
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
 from tensorlang.lowering.emit.gpu.launch import RESERVED
 from tensorlang.lowering.emit.gpu.naming import GpuNaming, inputs
 from tensorlang.lowering.emit.gpu.reads import GpuScope, if_ragged, spread
-from tensorlang.lowering.emit.gpu.values import GpuValues, Part
+from tensorlang.lowering.emit.gpu.values import GpuValues, ProductPart
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.nodes import Conditional, Do
 from tensorlang.lowering.kernels.ir import Output, Recurrence, Role
@@ -62,7 +62,7 @@ class GpuRecurrence:
         read: list[Array] = [*frees.values(), *(s.array for s in r.slices), *(x.first for x in self._carried), *others]
         self.arguments: tuple[Array, ...] = tuple(dict.fromkeys(read))
         reserved = {*RESERVED, *_OWN, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name}
-        integers = Integers(Names(frozenset(reserved)))
+        integers = StaticIntegers(Names(frozenset(reserved)))
         integers.spell(sizes)
         new = integers.names.fresh_global
         arrays = {x: new(x.name) for x in self.arguments}
@@ -264,7 +264,7 @@ class _StepValues(GpuValues):
                     found.append(p)
         return found
 
-    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+    def _multiplied(self, parts: Sequence[ProductPart], scope: GpuScope, otherwise: Node | None = None) -> Value:
         """The product as for all kernels; its axes are noted."""
         v = super()._multiplied(parts, scope, otherwise)
         self.found.append(frozenset(v.axes))

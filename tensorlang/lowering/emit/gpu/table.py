@@ -12,7 +12,7 @@ from tensorlang.lowering.arrays.ir import ALL, NEW, Block, Infix, Name, Node, Su
 from tensorlang.lowering.arrays.values import apply, integer, integers, product_of, tuple_of
 from tensorlang.lowering.emit.conditions import condition
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
-from tensorlang.lowering.emit.nodes import Attribute, Call
+from tensorlang.lowering.emit.nodes import Attribute, PythonCall
 from tensorlang.lowering.kernels.ir import Role, Tiles
 
 
@@ -36,7 +36,7 @@ def table(tiles: Tiles, naming: GpuNaming) -> Block:
     for related in tiles.data:
         _narrow(block, tiles, related, naming)
     rows = [count[name] for name, axis in zip(held, tiles.axes, strict=True) if axis.role is Role.PARALLEL]
-    rest = (Call(Attribute(Name(x), "reshape"), (product_of(rows), integer(-1))) for x in ("visited", "whole"))
+    rest = (PythonCall(Attribute(Name(x), "reshape"), (product_of(rows), integer(-1))) for x in ("visited", "whole"))
     block.assign("table", apply("_intervals" if has_intervals(tiles) else "_lists", *rest))
     return block
 

@@ -26,8 +26,7 @@ from tensorlang.lowering.arrays.values import (
 )
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
 from tensorlang.lowering.emit.gpu.reads import GpuScope, Reads
-from tensorlang.lowering.emit.nodes import Attribute, Conditional, For
-from tensorlang.lowering.emit.nodes import Call as Called
+from tensorlang.lowering.emit.nodes import Attribute, Conditional, For, PythonCall
 from tensorlang.lowering.emit.python import text
 from tensorlang.lowering.kernels.ir import Kernel, Role
 from tensorlang.lowering.kernels.masks import CHOICES, said
@@ -57,7 +56,7 @@ class Reduced:
 
 
 @dataclass(frozen=True)
-class Part:
+class ProductPart:
     """A factor of a product, or a condition on it."""
 
     value: Value
@@ -149,19 +148,19 @@ class GpuValues(Reads):
 
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
         pred, masks, factors = product(multiplied(r.factors, r.masks)) if not r.sign else (TRUE, [], list(r.factors))
-        parts: list[Part] = []
+        parts: list[ProductPart] = []
         for m in masks:
-            parts.append(Part((yield from call(self.value(m, scope))), True, of_values=True))
+            parts.append(ProductPart((yield from call(self.value(m, scope))), True, of_values=True))
         for factor in factors:
             part = yield from call(self._factor(factor, scope))
             parts.append(part)
         vectors = [i for i in r.indices if not self._axes[i].is_number]
-        parts += [Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
-        parts += [Part(self.mask(p, scope), True) for p in conjuncts(pred) if p is not TRUE]
+        parts += [ProductPart(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
+        parts += [ProductPart(self.mask(p, scope), True) for p in conjuncts(pred) if p is not TRUE]
         whole = [i for i in vectors if self._axes[i].role is Role.WHOLE and (r.sign or not vanishes(factors, i))]
         said = conjuncts(r.pred)
         whole = [i for i in whole if less(atom_affine(i), self._axes[i].extent) not in said]
-        parts += [Part(mask, True) for mask in self.ends(whole, scope)]
+        parts += [ProductPart(mask, True) for mask in self.ends(whole, scope)]
         if not r.sign:
             dotted = self._dot(vectors, parts, scope)
             if dotted is not None:
@@ -170,15 +169,15 @@ class GpuValues(Reads):
         summed = [k for k, i in enumerate(v.axes) if self._origin(i) in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
-            along = Called(Attribute(v.node, method), (integer(k),))
+            along = PythonCall(Attribute(v.node, method), (integer(k),))
             v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
-    def _factor(self, e: Expr, scope: GpuScope) -> Deep[Part]:
+    def _factor(self, e: Expr, scope: GpuScope) -> Deep[ProductPart]:
         v = yield from call(self.value(e, scope))
-        return Part(v, is_read=variable(e) is not None)
+        return ProductPart(v, is_read=variable(e) is not None)
 
-    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+    def _multiplied(self, parts: Sequence[ProductPart], scope: GpuScope, otherwise: Node | None = None) -> Value:
         """The product of factors where all masks hold, else `otherwise`, or 0."""
         v = reduce(
             lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
@@ -208,8 +207,8 @@ class GpuValues(Reads):
         return run(self.value(mask, scope))
 
     def _dot(
-        self, vectors: Sequence[Index], parts: Sequence[Part], scope: GpuScope
-    ) -> tuple[list[Index], list[Part]] | None:
+        self, vectors: Sequence[Index], parts: Sequence[ProductPart], scope: GpuScope
+    ) -> tuple[list[Index], list[ProductPart]] | None:
         """If the parts are a product of two matrices along one of `vectors`: the others, and parts with the product."""
         for i in vectors:
             along = [p for p in parts if i in map(self._origin, p.value.axes)]
@@ -227,10 +226,12 @@ class GpuValues(Reads):
             rest = [p for p in parts if p not in along]
             if any(not p.is_mask and p.value.number is None for p in rest):
                 rest += self._taken(left, right, i, sides, scope)
-            return [j for j in vectors if j is not i], [Part(dot), *rest]
+            return [j for j in vectors if j is not i], [ProductPart(dot), *rest]
         return None
 
-    def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
+    def _taken(
+        self, left: Sequence[ProductPart], right: Sequence[ProductPart], i: Index, sides: Axes, scope: GpuScope
+    ) -> list[ProductPart]:
         """A mask of where something is added up: elsewhere the product is 0, whatever it is multiplied by."""
         found: list[Value] = []
         for parts, axes in ((left, (sides[0], i)), (right, (i, sides[1]))):
@@ -243,12 +244,14 @@ class GpuValues(Reads):
             return []
         first, *others = found
         rest = tuple(j for j in first.axes if j is not i)
-        counted = Value(Called(Attribute(first.node, "max"), (integer(first.axes.index(i)),)), rest)
+        counted = Value(PythonCall(Attribute(first.node, "max"), (integer(first.axes.index(i)),)), rest)
         if others:
             counted = Value(apply("_product", *(v.node for v in found), Name("dtype"), Name("interpret")), sides)
-        return [Part(infix(counted, ">", literal(Fraction(0)), self._order), True)]
+        return [ProductPart(infix(counted, ">", literal(Fraction(0)), self._order), True)]
 
-    def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
+    def _product(
+        self, left: Sequence[ProductPart], right: Sequence[ProductPart], i: Index, sides: Axes, scope: GpuScope
+    ) -> Node:
         """The product along `i` of the matrices that are the products of these parts."""
         options = Name("dtype"), Name("interpret")
         if not any(p.of_values for p in (*left, *right)):
@@ -258,7 +261,7 @@ class GpuValues(Reads):
         kept = [self._kept(left, (sides[0], i), scope), self._kept(right, (i, sides[1]), scope)]
         return apply("_product_where", *(m for m, _ in kept), *(inside for _, inside in kept), *options)
 
-    def _kept(self, parts: Sequence[Part], axes: Axes, scope: GpuScope) -> tuple[Node, Node]:
+    def _kept(self, parts: Sequence[ProductPart], axes: Axes, scope: GpuScope) -> tuple[Node, Node]:
         """A matrix over `axes`, the product of the factors among these parts; and where it counts."""
         v = ordered(self._multiplied([p for p in parts if not p.is_mask], scope), axes)
         node = v.node if v.axes == axes else apply("broadcast_to", aligned(v, axes).node, self._naming.extents(axes))

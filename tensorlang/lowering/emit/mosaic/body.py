@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.language.affine import Index
-from tensorlang.lowering.arrays.ir import Block, Define, Function, Infix, List, Name, Node, Number, Text
+from tensorlang.lowering.arrays.ir import Block, Define, Infix, Lambda, List, Name, Node, Number, Text
 from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
 from tensorlang.lowering.emit.gpu.body import SIGNS, GpuBody, column
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
@@ -31,7 +31,7 @@ from tensorlang.recursion import run
 
 
 @dataclass(frozen=True)
-class Made:
+class OutputTile:
     """A tile of an output in shared memory, from where it is copied: its name, its axes, how it lies."""
 
     output: Output
@@ -60,7 +60,7 @@ class MosaicBody(GpuBody):
     ) -> None:
         values = MosaicValues(kernel, naming, rows, units, twins)
         self.values, self.tiles = values, values.tiles
-        self.made: list[Made] = []
+        self.made: list[OutputTile] = []
         super().__init__(kernel, naming, values)
 
     def _write(self) -> Define:
@@ -101,9 +101,7 @@ class MosaicBody(GpuBody):
         kernel, naming = self._kernel, self._naming
         moving = self.tiles.moving.values()
         boxes = (
-            tuple_of(
-                (Name(t.source), _extents(t.extents), Function(("number",), tuple_of(t.starts)), integer(t.swizzle))
-            )
+            tuple_of((Name(t.source), _extents(t.extents), Lambda(("number",), tuple_of(t.starts)), integer(t.swizzle)))
             for t in moving
         )
         block.assign("blocks", List(tuple(boxes)))
@@ -116,23 +114,23 @@ class MosaicBody(GpuBody):
         k = Name("k")
         if kernel.tiles is None:
             count = product_of(naming.count(axis) for axis in kernel.of_role(Role.REDUCED))
-            block.unpack(carried, pipeline(Function(("k",), k), count))
+            block.unpack(carried, pipeline(Lambda(("k",), k), count))
             return
         self._row(block, kernel.tiles)
         if has_intervals(kernel.tiles):
             first, start, stop, last = map(Name, ("first", "start", "stop", "last"))
             block.unpack(("first", "start", "stop", "last"), tuple_of(column(integer(k)) for k in range(4)))
-            block.assign("carry", pipeline(Function(("k",), Infix(start, "+", k)), Infix(stop, "-", start), False))
+            block.assign("carry", pipeline(Lambda(("k",), Infix(start, "+", k)), Infix(stop, "-", start), False))
             before = Infix(first, "+", k)
             after = Infix(Infix(Infix(stop, "-", start), "+", first), "+", k)
-            around = Function(("k",), apply("where", Infix(before, "<", start), before, after))
+            around = Lambda(("k",), apply("where", Infix(before, "<", start), before, after))
             count = Infix(Infix(start, "-", first), "+", Infix(last, "-", stop))
             block.unpack(carried, pipeline(around, count, True))
         else:
             whole, count = Name("whole"), Name("count")
             block.unpack(("whole", "count"), tuple_of(column(integer(k)) for k in range(2)))
-            block.assign("carry", pipeline(Function(("k",), column(Infix(integer(2), "+", k))), whole, False))
-            rest = Function(("k",), column(Infix(Infix(integer(2), "+", whole), "+", k)))
+            block.assign("carry", pipeline(Lambda(("k",), column(Infix(integer(2), "+", k))), whole, False))
+            rest = Lambda(("k",), column(Infix(Infix(integer(2), "+", whole), "+", k)))
             block.unpack(carried, pipeline(rest, Infix(count, "-", whole), True))
 
     def _start(self, acc: Accumulator) -> Node:
@@ -160,7 +158,7 @@ class MosaicBody(GpuBody):
             starts.append(integer(0) if whole else Infix(Name(naming.numbers[i]), "*", length))
             lengths.append(length)
         name = naming.names.fresh_global(f"{output.var.name}_tile")
-        self.made.append(Made(output, name, axes))
+        self.made.append(OutputTile(output, name, axes))
         target = part(f"{naming.outputs[output.var]}_ref", lengths, starts)
         scope.block.statements.append(Do(apply("_put", node, Name(name), target)))
 

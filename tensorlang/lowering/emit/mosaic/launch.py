@@ -13,7 +13,7 @@ from tensorlang.interning import shared
 from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     ALL,
     Block,
@@ -100,7 +100,7 @@ class MosaicKernel:
     def _named(self, twins: Iterable[Index]) -> GpuNaming:
         kernel, arrays, sizes = self._kernel, self._given, self._names_of_sizes
         taken = {*_RESERVED, *HELPERS, "np", "pl", "plgpu", "mosaic_gpu", *arrays.values(), *sizes.values(), self.name}
-        integers = Integers(Names(frozenset(taken)))
+        integers = StaticIntegers(Names(frozenset(taken)))
         integers.spell(sizes)
         new = integers.names.fresh_global
         naming = GpuNaming(

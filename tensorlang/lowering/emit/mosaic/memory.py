@@ -16,7 +16,7 @@ from tensorlang.lowering.emit.mosaic.body import MosaicBody
 from tensorlang.lowering.emit.mosaic.tiles import Tile
 from tensorlang.lowering.emit.nodes import Attribute, Conditional
 from tensorlang.lowering.kernels.ir import Kernel, Role, TileAxis
-from tensorlang.lowering.kernels.layouts import WARPGROUP, Multiplied, Placed, Units, why_not
+from tensorlang.lowering.kernels.layouts import WARPGROUP, MatrixProduct, Placed, Units, why_not
 from tensorlang.lowering.kernels.roles import Unfit
 
 SHARED = 227 * 1024
@@ -60,14 +60,14 @@ class SharedMemory:
     def _lying(self, name: str, axes: Axes, swizzle: int) -> Placed:
         return Placed(name, tuple(self._lengths[i] for i in axes), swizzle)
 
-    def _products(self, tiles: dict[str, Placed]) -> Iterator[Multiplied]:
+    def _products(self, tiles: dict[str, Placed]) -> Iterator[MatrixProduct]:
         for factors in self._body.values.products:
             both = [
                 tiles[f.tile] if f.tile else self._lying(" by ".join(i.name for i in f.axes), f.axes, swizzle)
                 for f, swizzle in zip(factors, self._units.swizzles, strict=True)
             ]
             left, right = factors
-            yield Multiplied(both[0], both[1], (left.is_turned, right.is_turned))
+            yield MatrixProduct(both[0], both[1], (left.is_turned, right.is_turned))
 
     def _least(self) -> int:
         def elements(axes: Axes) -> int:

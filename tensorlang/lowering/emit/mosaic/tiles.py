@@ -43,7 +43,7 @@ class Tile:
     swizzle: int
 
 
-class Tiles:
+class InputTiles:
     """The tiles that a kernel reads, as they are asked for."""
 
     def __init__(self, kernel: Kernel, naming: GpuNaming, axes: Mapping[Index, TileAxis]) -> None:

@@ -18,8 +18,8 @@ from tensorlang.lowering.arrays.ir import Infix, Name, Node
 from tensorlang.lowering.arrays.values import Axes, Value, apply, integer, tuple_of
 from tensorlang.lowering.emit.gpu.naming import GpuNaming
 from tensorlang.lowering.emit.gpu.reads import GpuScope, Known
-from tensorlang.lowering.emit.gpu.values import GpuValues, Part, Reduced
-from tensorlang.lowering.emit.mosaic.tiles import Tiles
+from tensorlang.lowering.emit.gpu.values import GpuValues, ProductPart, Reduced
+from tensorlang.lowering.emit.mosaic.tiles import InputTiles
 from tensorlang.lowering.kernels.functions import beyond_mosaic
 from tensorlang.lowering.kernels.ir import Kernel
 from tensorlang.lowering.kernels.layouts import Units
@@ -38,7 +38,7 @@ _KNOWN = frozenset(
 
 
 @dataclass(frozen=True)
-class _Read(Part):
+class _Read(ProductPart):
     """A matrix that is read, and nothing more."""
 
     read: Expr | None = None
@@ -83,7 +83,7 @@ class MosaicValues(GpuValues):
         self._origins = {twin: i for i, twin in self._twins.items()}
         self._axes |= {twin: replace(self._axes[i], index=twin) for i, twin in self._twins.items()}
         self._order += tuple(self._origins)
-        self.tiles = Tiles(kernel, naming, self._axes)
+        self.tiles = InputTiles(kernel, naming, self._axes)
         self.computed: dict[Index, Index] = {}
         """The axes along which both factors of a product are computed, each with another axis of one factor."""
         self.pairs: set[frozenset[Index]] = set()
@@ -205,7 +205,7 @@ class MosaicValues(GpuValues):
             raise Unfit("it sums a tile to a single number")
         return self.recorded(v)
 
-    def _factor(self, e: Expr, scope: GpuScope) -> Deep[Part]:
+    def _factor(self, e: Expr, scope: GpuScope) -> Deep[ProductPart]:
         x = variable(e)
         if x is not None and x in self._naming.arrays:
             axes, at = self.tiles.axes(places(e)), places(e)
@@ -214,7 +214,7 @@ class MosaicValues(GpuValues):
         part = yield from call(super()._factor(e, scope))
         return part
 
-    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+    def _multiplied(self, parts: Sequence[ProductPart], scope: GpuScope, otherwise: Node | None = None) -> Value:
         parts = [
             replace(p, value=run(self.value(p.read, scope))) if isinstance(p, _Read) and p.read is not None else p
             for p in parts
@@ -231,7 +231,9 @@ class MosaicValues(GpuValues):
             mask = replace(mask, node=node, axes=v.axes)
         return super()._where(mask, v, otherwise)
 
-    def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
+    def _product(
+        self, left: Sequence[ProductPart], right: Sequence[ProductPart], i: Index, sides: Axes, scope: GpuScope
+    ) -> Node:
         chosen = any(p.of_values for p in (*left, *right))
         arguments: list[Node] = []
         masks: list[Node] = []
@@ -257,17 +259,19 @@ class MosaicValues(GpuValues):
             return apply("_matrix_product_where", *arguments, *masks, Name("dtype"), *by)
         return apply("_matrix_product", *arguments, Name("dtype"), *by)
 
-    def _along(self, parts: Sequence[Part], i: Index) -> Index:
+    def _along(self, parts: Sequence[ProductPart], i: Index) -> Index:
         """The axis `i` as a factor has it."""
         return next(j for p in parts for j in p.value.axes if self._origin(j) is i)
 
-    def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
+    def _taken(
+        self, left: Sequence[ProductPart], right: Sequence[ProductPart], i: Index, sides: Axes, scope: GpuScope
+    ) -> list[ProductPart]:
         if all(any(p.of_values for p in parts) for parts in (left, right)):
             raise Unfit("values choose terms from both factors of a product that is multiplied by more")
         along = self._along(left if any(p.of_values for p in left) else right, i)
         return super()._taken(left, right, along, sides, scope)
 
-    def _matrix(self, parts: Sequence[Part], wanted: Axes, swizzle: int, scope: GpuScope) -> tuple[Node, Factor]:
+    def _matrix(self, parts: Sequence[ProductPart], wanted: Axes, swizzle: int, scope: GpuScope) -> tuple[Node, Factor]:
         """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""
         read = parts[0].read if len(parts) == 1 and isinstance(parts[0], _Read) else None
         x = variable(read) if read is not None else None

@@ -13,7 +13,7 @@ from tensorlang.lowering.arrays.fold import used_twice
 from tensorlang.lowering.arrays.ir import ALL, NEW, Block, Define, Infix, Name, Node, Number, Subscript, When
 from tensorlang.lowering.arrays.values import Value, aligned, apply, ordered, times, tuple_of
 from tensorlang.lowering.emit.conditions import joined
-from tensorlang.lowering.emit.nodes import Attribute, Call, Do, Everything, For, OnDevice, Store
+from tensorlang.lowering.emit.nodes import Attribute, Do, Everything, For, OnDevice, PythonCall, Store
 from tensorlang.lowering.emit.tpu.grid import ALWAYS, Grid, TpuNaming
 from tensorlang.lowering.emit.tpu.values import HIGHEST, LOWEST, Flagged, TpuScope, TpuValues, part_of
 from tensorlang.lowering.kernels.ir import Accumulator, Kernel, Kind, Output, Role, TileAxis
@@ -205,7 +205,7 @@ class TpuBody:
         if v.axes != found.axes:
             lengths = (self._naming.length(d) for d in found.dimensions if d.how is not How.NUMBER)
             node = apply("broadcast_to", node, tuple_of(lengths))
-        cast = Call(Attribute(node, "astype"), (Attribute(Name(ref), "dtype"),))
+        cast = PythonCall(Attribute(node, "astype"), (Attribute(Name(ref), "dtype"),))
         scope.block.statements.append(Store(self._target(found, ref), cast))
 
     def _loops(self, axes: Iterable[TileAxis], scope: TpuScope) -> TpuScope:

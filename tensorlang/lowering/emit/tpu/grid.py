@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index
 from tensorlang.language.predicates import TRUE
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Infix, Length, Name, Node, Subscript
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import Value, aligned, apply, integer, tuple_of
@@ -31,7 +31,7 @@ class TpuNaming:
 
     kernel: Kernel
     arrays: Mapping[Array, str]
-    integers: Integers
+    integers: StaticIntegers
     blocks: dict[Index, str] = field(default_factory=dict)
     counts: dict[Index, str] = field(default_factory=dict)
     tiles: dict[Index, str] = field(default_factory=dict)

@@ -14,15 +14,15 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Atom, Size, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     ALL,
     NEW,
     Block,
     Define,
-    Function,
     Infix,
     Item,
+    Lambda,
     List,
     Name,
     Node,
@@ -31,7 +31,7 @@ from tensorlang.lowering.arrays.ir import (
 )
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply, integer, product_of, tuple_of
-from tensorlang.lowering.emit.nodes import Attribute, Call
+from tensorlang.lowering.emit.nodes import Attribute, PythonCall
 from tensorlang.lowering.emit.tpu.body import TpuBody
 from tensorlang.lowering.emit.tpu.grid import RESERVED, Grid, TpuNaming
 from tensorlang.lowering.kernels.ir import Kernel, Role, TileAxis
@@ -57,7 +57,7 @@ class TpuKernel:
         self.name = name
         self._kernel = kernel
         self._narrow = narrow
-        integers = Integers(Names(frozenset({*RESERVED, *arrays.values(), *sizes.values(), name})))
+        integers = StaticIntegers(Names(frozenset({*RESERVED, *arrays.values(), *sizes.values(), name})))
         integers.spell(sizes)
         self._naming = TpuNaming(kernel, arrays, integers)
         self._grid = Grid(self._naming)
@@ -142,7 +142,7 @@ class TpuKernel:
             else:
                 at.append(self._naming.integer(d.at - d.low, numbers) if d.how is How.NUMBER else integer(0))
         block = tuple_of(Name("None") if d.how is How.NUMBER else self._naming.length(d) for d in x.dimensions)
-        return apply("pl.BlockSpec", block, Function(self._grid.parameters, tuple_of(at)))
+        return apply("pl.BlockSpec", block, Lambda(self._grid.parameters, tuple_of(at)))
 
 
 def given(naming: TpuNaming, x: Operand, node: Node, over_time: bool = False) -> Node:
@@ -154,7 +154,7 @@ def given(naming: TpuNaming, x: Operand, node: Node, over_time: bool = False) ->
     time = [ALL] if over_time else []
     whole = Subscript(node, (*time, *(NEW if missing else ALL for missing in lacks))) if any(lacks) else node
     if all(lacks):
-        return Call(Attribute(whole, "astype"), (Name("jnp.float32"),))
+        return PythonCall(Attribute(whole, "astype"), (Name("jnp.float32"),))
     declared = iter(shape(x.array.type)[0] if isinstance(x.array, Var) else x.array.sizes)
     sizes = [constant(1) if missing else next(declared) for missing in lacks]
     exact = all(d.low is constant(0) and d.length is n for d, n in zip(x.dimensions, sizes, strict=True))

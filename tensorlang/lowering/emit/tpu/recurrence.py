@@ -22,14 +22,14 @@ from tensorlang.language.grammar import Access, Expr, Var
 from tensorlang.language.predicates import Related
 from tensorlang.language.types import shape
 from tensorlang.lowering.arrays.fold import used_twice
-from tensorlang.lowering.arrays.integers import Integers
+from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     ALL,
     NEW,
     Block,
     Define,
-    Function,
     Infix,
+    Lambda,
     List,
     Name,
     Node,
@@ -40,12 +40,12 @@ from tensorlang.lowering.arrays.ir import (
 )
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integer, ordered, tuple_of
-from tensorlang.lowering.emit.nodes import Attribute, Call, Do, Everything, OnDevice, Store
+from tensorlang.lowering.emit.nodes import Attribute, Do, Everything, OnDevice, PythonCall, Store
 from tensorlang.lowering.emit.tpu.body import spread
 from tensorlang.lowering.emit.tpu.grid import RESERVED, TpuNaming
 from tensorlang.lowering.emit.tpu.launch import check_lengths, given, without_absent
 from tensorlang.lowering.emit.tpu.values import TpuFactor, TpuScope, TpuValues, part_of
-from tensorlang.lowering.kernels.ir import Recurrence, Slice, State
+from tensorlang.lowering.kernels.ir import Recurrence, State, TimeSlice
 from tensorlang.lowering.kernels.operands import (
     Array,
     Dimension,
@@ -69,7 +69,7 @@ Stored = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Held:
+class ScratchArray:
     """An array in scratch memory: how it lies, its reference, and how many zeros pad it before and after along each
     axis."""
 
@@ -93,7 +93,7 @@ class TpuRecurrence:
         self.name = name
         self._r, self._step = r, r.step
         self._carried, self._stores = [r.states[k] for k in carried], stores
-        integers = Integers(Names(frozenset({*_RESERVED, *sizes.values(), name})))
+        integers = StaticIntegers(Names(frozenset({*_RESERVED, *sizes.values(), name})))
         integers.spell(sizes)
         names = integers.names
         others: list[Array] = [lookup.array for lookup in lookups_of(r.step) if lookup.array is not r.time]
@@ -142,9 +142,9 @@ class TpuRecurrence:
         """How a state lies: as its next value."""
         return replace(operand(self._step, x.after, self._own[x.after]), array=x.var)
 
-    def _scratch(self) -> dict[Var, Held]:
+    def _scratch(self) -> dict[Var, ScratchArray]:
         """The states, and the outputs that a step reads itself."""
-        found: dict[Var, Held] = {}
+        found: dict[Var, ScratchArray] = {}
         lying = {x.var: self._lies(x) for x in self._carried}
         for x, _ in reads(*expressions_of(self._step)):
             if x not in lying and x in self._own:
@@ -159,7 +159,7 @@ class TpuRecurrence:
                         high = (a - atom_affine(i) + self._axes[i].extent - axes[k]).constant
                         more[k] = max(more[k][0], -low), max(more[k][1], high)
             name = self._naming.names.fresh_global(f"{x.name}_ref")
-            found[x] = Held(operand_, name, tuple(more))
+            found[x] = ScratchArray(operand_, name, tuple(more))
         return found
 
     # The call
@@ -210,14 +210,14 @@ class TpuRecurrence:
         """The shape of a block that is fetched at once."""
         return tuple_of(integer(1) if d.how is How.NUMBER else self._naming.length(d) for d in x.dimensions)
 
-    def _padded(self, x: Held) -> Node:
+    def _padded(self, x: ScratchArray) -> Node:
         """The shape of an array in scratch memory, with its padding."""
         return tuple_of(
             Infix(self._naming.length(d), "+", integer(sum(more))) if any(more) else self._naming.length(d)
             for d, more in _along(x)
         )
 
-    def _sequence(self, s: Slice) -> Node:
+    def _sequence(self, s: TimeSlice) -> Node:
         """The rows of an array that steps read, in the order in which they lie: that of the time, or against it."""
         naming = self._naming
         k = s.at.coefficient(Lookup(self._r.time, ()))
@@ -298,7 +298,7 @@ class TpuRecurrence:
             lengths.append(Name("None") if d.how is How.NUMBER else self._naming.length(d))
         parameters = (*(self._naming.tiles[a.index] for a in self._step.axes if a.is_tiled), "time")
         space = {"memory_space": Name("pltpu.SMEM")} if _is_number(x) else {}
-        return apply("pl.BlockSpec", tuple_of(lengths), Function(parameters, tuple_of(at)), **space)
+        return apply("pl.BlockSpec", tuple_of(lengths), Lambda(parameters, tuple_of(at)), **space)
 
     def _block_at(self, time: Node) -> Node:
         """The block of sequences that is there when the grid is at `time`."""
@@ -326,8 +326,8 @@ class TpuRecurrence:
         for x, (_, first), (_, last) in zip(self._carried, self._firsts, self._lasts, strict=True):
             held = self._held[x.var]
             whole = part_of(first, _whole(held.operand))
-            before.statements.append(Store(self._inner(held), Call(Attribute(whole, "astype"), (_SINGLE,))))
-            kept = Call(Attribute(self._inner(held), "astype"), (Attribute(Name(last), "dtype"),))
+            before.statements.append(Store(self._inner(held), PythonCall(Attribute(whole, "astype"), (_SINGLE,))))
+            kept = PythonCall(Attribute(self._inner(held), "astype"), (Attribute(Name(last), "dtype"),))
             after.statements.append(Store(part_of(last, _whole(held.operand)), kept))
         if before.statements:
             block.statements.append(OnDevice(Infix(Name("block"), "==", integer(0)), before))
@@ -372,7 +372,7 @@ class TpuRecurrence:
             state = r.states[k]
             before = word == "prescan"
             node = self._inner(self._held[state.var]) if before else self._spread(x, made[state.after])
-            cast = Call(Attribute(node, "astype"), (Attribute(Name(name), "dtype"),))
+            cast = PythonCall(Attribute(node, "astype"), (Attribute(Name(name), "dtype"),))
             index = _whole(x)
             block.statements.append(Store(Subscript(Name(name), (Name("row"), *index)), cast))
         for state in self._carried:
@@ -390,7 +390,7 @@ class TpuRecurrence:
             node = apply("broadcast_to", apply("asarray", node, _SINGLE), self._shape(x))
         return node
 
-    def _inner(self, held: Held) -> Subscript:
+    def _inner(self, held: ScratchArray) -> Subscript:
         """An array in scratch memory, without its padding."""
         if _is_number(held.operand):
             return part_of(held.name, _whole(held.operand))
@@ -408,7 +408,7 @@ class _StepValues(TpuValues):
         naming: TpuNaming,
         operands: Mapping[object, tuple[Operand, str]],
         r: Recurrence,
-        held: Mapping[Var, Held],
+        held: Mapping[Var, ScratchArray],
         time: Node,
     ) -> None:
         expressions = expressions_of(r.step)
@@ -476,7 +476,7 @@ def _whole(x: Operand) -> list[Node]:
     return [ALL for d in x.dimensions if d.how is not How.NUMBER]
 
 
-def _along(x: Held) -> list[tuple[Dimension, tuple[int, int]]]:
+def _along(x: ScratchArray) -> list[tuple[Dimension, tuple[int, int]]]:
     """The dimensions in memory, each with its padding."""
     more = iter(x.more)
     found = [(d, (0, 0) if d.how is How.ABSENT else next(more)) for d in x.operand.dimensions]

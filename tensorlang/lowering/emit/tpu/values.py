@@ -35,7 +35,7 @@ from tensorlang.lowering.arrays.values import (
     union,
 )
 from tensorlang.lowering.emit.conditions import condition, joined
-from tensorlang.lowering.emit.nodes import Attribute, Call, Everything
+from tensorlang.lowering.emit.nodes import Attribute, Everything, PythonCall
 from tensorlang.lowering.emit.python import text
 from tensorlang.lowering.emit.tpu.grid import TpuNaming
 from tensorlang.lowering.kernels.ir import Role, TileAxis
@@ -344,7 +344,7 @@ def _dot(a: TpuFactor, b: TpuFactor, summed: Index, order: Axes) -> Value:
 
 def _wide(node: Node) -> Node:
     """The value in float32."""
-    return Call(Attribute(node, "astype"), (Name("jnp.float32"),))
+    return PythonCall(Attribute(node, "astype"), (Name("jnp.float32"),))
 
 
 def part_of(reference: str, index: Sequence[Node]) -> Subscript:

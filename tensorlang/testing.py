@@ -1,4 +1,10 @@
-"""Assertions for the tests of programs that use tensorlang; pytest finds more in `_tensorlang_pytest`."""
+"""Assertions for the tests of programs that use tensorlang; pytest finds more in `_tensorlang_pytest`.
+
+>>> import tensorlang as tl
+>>> certificate = tl.testing.assert_cheap_adjoint(tl.parse("f(x: [n]R) = sum i:n. x[i]^2"))
+>>> certificate.is_decided
+True
+"""
 
 from __future__ import annotations
 
@@ -22,6 +28,10 @@ def assert_cheap_adjoint(f: Function, bound: int | float | Fraction = 4, wrt: Wr
 
     Gives the certificate. Raises `AssertionError` if it costs more, or if that can't be decided, with the sizes, both
     costs and the step of the derivation that costs most.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.testing.assert_cheap_adjoint(f, bound=2).bound
+    Fraction(2, 1)
     """
     __tracebackhide__ = True
     try:
@@ -42,7 +52,13 @@ def assert_cheap_gradient(
     factor that does not grow.
 
     The operations are counted at arguments as in `specs`, such as "n" and "n n", with all sizes as in `sizes`, and with
-    `compiled` in what XLA makes of both. Gives the linter's report. Raises `AssertionError` with the lines otherwise.
+    `compiled` in what XLA makes of both. Gives the linter's report. Raises `AssertionError` with the lines otherwise,
+    and `ArgumentError` if there is nothing to differentiate.
+
+    >>> import jax.numpy as jnp
+    >>> report = tl.testing.assert_cheap_gradient(lambda x: jnp.sum(x * x), "n")
+    >>> len(report.findings)
+    0
     """
     __tracebackhide__ = True
     from tensorlang.jaxprs.lint import lint

@@ -186,7 +186,11 @@ class Lowered(Code):
         return made
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 

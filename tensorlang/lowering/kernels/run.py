@@ -115,7 +115,11 @@ class Kernels(Lowered):
         return self._program
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> Explanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 

@@ -145,7 +145,11 @@ class Partitioned(Lowered):
         super().__init__(f, exact, sizes, check, False, store)
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> Explanation:
         """How arrays are computed, and how parameters and results lie. Raises `ArgumentError` if sizes are given."""
         if given or by_name or on_points:

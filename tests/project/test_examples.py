@@ -16,21 +16,34 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.certificate.obligations import Obligation
 from tensorlang.costs.ratio import Supremum
+from tensorlang.declared.external import External
 from tensorlang.derivatives.derivation import Told
 from tensorlang.errors import TensorlangError
 from tensorlang.jaxprs.explain import Row
 from tensorlang.jaxprs.lint import Finding, Report
 from tensorlang.language import functions
 from tensorlang.lowering.explain import Explained, Explanation
+from tensorlang.lowering.kernels.run import Kernels
+from tensorlang.lowering.mesh.collectives import Collectives, Sent
+from tensorlang.lowering.mesh.run import Distributed, Partitioned
 from tensorlang.measure import count
 from tensorlang.sparse.layouts import Structured
 from tensorlang.sparse.pieces import Piece
+from tensorlang.surface.scalar import ScalarCode
 from tensorlang.surface.scope import Surface
 
 MODULES = ("fn", "jax", "passes", "pictures", "testing")
-RETURNED = (Explained, Explanation, Finding, Piece, Report, Row, Structured, Supremum, Told)
+RETURNED = (
+    *(Collectives, Distributed, Explained, Explanation, External, Finding, Kernels, Obligation, Partitioned, Piece),
+    *(Report, Row, ScalarCode, Sent, Structured, Supremum, Told),
+)
 """Classes that are no public names, of values that public functions return."""
+
+
+FOR_READERS = {"ScalarCode.outside", "ScalarCode.refuse"}
+"""Methods for the modules that read a function's source, not for users."""
 
 
 def public() -> dict[str, Any]:
@@ -88,7 +101,7 @@ def test_all_that_is_public_has_an_example() -> None:
             text = "".join(example.source for example in _examples(what))
             shown |= {f"{name}.{member}" for member in members(what) if re.search(rf"\.{member}\b", text)}
     assert len(DOCUMENTED) > 200
-    assert not sorted(DOCUMENTED.keys() - shown)
+    assert sorted(DOCUMENTED.keys() - shown) == sorted(FOR_READERS)
 
 
 NEEDED = {"pictures": "matplotlib", "CostPolynomial.expr": "sympy"}

@@ -56,6 +56,9 @@ TAKES_SIZES: dict[str, Callable[..., Any]] = {
     "mesh": lambda *at, **by_name: np.asarray(
         tl.lower(F, mesh=_mesh(), sharding={"n": "x"})(X, *at, **by_name)
     ).tolist(),
+    "collectives": lambda *at, **by_name: tl.lower(F, mesh=_mesh(), sharding={"n": "x"}).collectives.at(
+        *at, n=3, **by_name
+    ),
     "to_jax": lambda *at, **by_name: np.asarray(tl.to_jax(F)(X, *at, **by_name)).tolist(),
     "gradient": lambda *at, **by_name: jax.grad(lambda x: tl.to_jax(F)(x, *at, **by_name).sum())(X).tolist(),
     "jacobian": lambda *at, **by_name: tl.jacobian(F, layout="bcoo")(X, *at, **by_name).todense().tolist(),

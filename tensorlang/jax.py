@@ -2,6 +2,11 @@
 
 A function is traced, parts of it become tensor programs, and JAX differentiates the rest. What these functions give are
 functions of JAX: they work inside of `jax.jit`, `jax.vmap`, `jax.grad`, `jax.lax.scan` and the like, and around them.
+
+>>> import jax.numpy as jnp
+>>> import tensorlang as tl
+>>> tl.jax.grad(lambda x: jnp.sum(jnp.outer(x, x)))(jnp.array([1.0, 2.0]))
+Array([6., 6.], dtype=float32)
 """
 
 from __future__ import annotations
@@ -34,6 +39,10 @@ def grad(
     With `strict` all of `fun` must be a tensor program for which nothing is assumed; the call raises `ImportRefused`
     otherwise. With `check` assumptions are checked by `jax.experimental.checkify`, which a caller makes into errors.
     Other `options` are those of `jax.grad`.
+
+    >>> import jax.numpy as jnp
+    >>> tl.jax.grad(lambda x: jnp.sum(x * x))(np.array([1.0, 2.0], np.float32))
+    Array([2., 4.], dtype=float32)
     """
     return jax.grad(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
@@ -47,14 +56,27 @@ def value_and_grad(
     check: bool = False,
     **options: Any,
 ) -> Callable[..., Any]:
-    """The value and the gradient of a scalar function, as `jax.value_and_grad` gives them. See `grad`."""
+    """The value and the gradient of a scalar function, as `jax.value_and_grad` gives them. See `grad`.
+
+    >>> import jax.numpy as jnp
+    >>> value, gradient = tl.jax.value_and_grad(lambda x: jnp.sum(x * x))(np.array([1.0, 2.0], np.float32))
+    >>> print(value, gradient)
+    5.0 [2. 4.]
+    """
     return jax.value_and_grad(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, strict: bool = False, check: bool = False
 ) -> Any:
-    """The value of `fun` at `primals`, and the function from cotangents of it to theirs, as `jax.vjp` gives them."""
+    """The value of `fun` at `primals`, and the function from cotangents of it to theirs, as `jax.vjp` gives them.
+
+    `strict` and `check` are those of `grad`.
+
+    >>> value, pull = tl.jax.vjp(lambda x: x * x, np.array([1.0, 2.0], np.float32))
+    >>> pull(np.array([1.0, 10.0], np.float32))
+    (Array([ 2., 40.], dtype=float32),)
+    """
     pull: Any = jax.vjp
     return pull(rewritten(fun, None, strict, check), *primals, has_aux=has_aux)
 
@@ -68,7 +90,14 @@ def jacobian(
     check: bool = False,
     **options: Any,
 ) -> Callable[..., Any]:
-    """The Jacobian of a function, as `jax.jacobian` gives it. See `grad`."""
+    """The Jacobian of a function, as `jax.jacobian` gives it: arrays of the result's shape and then the argument's.
+
+    See `grad` for the options.
+
+    >>> print(tl.jax.jacobian(lambda x: x * x)(np.array([1.0, 2.0], np.float32)))
+    [[2. 0.]
+     [0. 4.]]
+    """
     return jax.jacobian(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
@@ -81,7 +110,15 @@ def hessian(
     check: bool = False,
     **options: Any,
 ) -> Callable[..., Any]:
-    """The Hessian of a scalar function, as `jax.hessian` gives it, forward over reverse. See `grad`."""
+    """The Hessian of a scalar function, as `jax.hessian` gives it, forward over reverse: of the argument's shape twice.
+
+    See `grad` for the options.
+
+    >>> import jax.numpy as jnp
+    >>> print(tl.jax.hessian(lambda x: jnp.sum(x * x * x))(np.array([1.0, 2.0], np.float32)))
+    [[ 6.  0.]
+     [ 0. 12.]]
+    """
     return jax.hessian(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
@@ -91,6 +128,14 @@ def differentiable(
     """A decorator, with or without options: the function, whose derivatives are derived under JAX's transformations.
 
     See `grad` for the options.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> @tl.jax.differentiable
+    ... def loss(x):
+    ...     return jnp.sum(x * x)
+    >>> jax.grad(loss)(np.array([1.0, 2.0], np.float32))
+    Array([2., 4.], dtype=float32)
     """
     if fun is None:
         return lambda f: differentiable(f, strict=strict, check=check)

@@ -3,6 +3,12 @@
 tl.lib.softmax(x)                                             of an array
 tl.gen(n, lambda i: tl.lib.mean(A[i]))                        in a program
 tl.parse("f(A: [n][m]R) = gen i:n. softmax(A[i])")            in text
+
+>>> import tensorlang as tl
+>>> tl.lib.mean([1.0, 2.0, 6.0])
+Array(3., dtype=float32)
+>>> print(tl.lib.mean)
+mean(x: [n]R) = (sum i:n. x[i]) / n
 """
 
 from tensorlang.errors import UnknownAttribute, here

@@ -1,8 +1,14 @@
-"""Assertions for the tests of programs that use tensorlang; pytest finds more in `_tensorlang_pytest`."""
+"""Assertions for the tests of programs that use tensorlang; pytest finds more in `_tensorlang_pytest`.
+
+>>> import tensorlang as tl
+>>> certificate = tl.testing.assert_cheap_adjoint(tl.parse("f(x: [n]R) = sum i:n. x[i]^2"))
+>>> certificate.is_decided
+True
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +28,10 @@ def assert_cheap_adjoint(f: Function, bound: int | float | Fraction = 4, wrt: Wr
 
     Gives the certificate. Raises `AssertionError` if it costs more, or if that can't be decided, with the sizes, both
     costs and the step of the derivation that costs most.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.testing.assert_cheap_adjoint(f, bound=2).bound
+    Fraction(2, 1)
     """
     __tracebackhide__ = True
     try:
@@ -35,14 +45,21 @@ def assert_cheap_gradient(
     *specs: Any,
     bound: float = 4,
     argnums: int | Sequence[int] | None = None,
-    sizes: Sequence[int] = (48, 192),
+    sizes: Sequence[int | Mapping[str, int]] = (48, 192),
     compiled: bool = False,
 ) -> Report:
     """Assert that JAX's gradient of the function `fun` does less than `bound` times the work of the derived one, by a
     factor that does not grow.
 
-    The operations are counted at arguments as in `specs`, such as "n" and "n n", with all sizes as in `sizes`, and with
-    `compiled` in what XLA makes of both. Gives the linter's report. Raises `AssertionError` with the lines otherwise.
+    The operations are counted at arguments as in `specs`, such as "n" and "n n", with all sizes as in `sizes`: numbers
+    for all of them, or mappings such as {"n": 48, "m": 10}; and with `compiled` in what XLA makes of both. Gives the
+    linter's report. Raises `AssertionError` with the lines otherwise, and `ArgumentError` if there is nothing to
+    differentiate, or a size has no value.
+
+    >>> import jax.numpy as jnp
+    >>> report = tl.testing.assert_cheap_gradient(lambda x: jnp.sum(x * x), "n")
+    >>> len(report.findings)
+    0
     """
     __tracebackhide__ = True
     from tensorlang.jaxprs.lint import lint

@@ -56,13 +56,14 @@ from tensorlang.surface.inline import opened_expr
 def cost(
     f: Function, given: Mapping[str, Any] | None = None, /, relations: Mapping[str, Any] | None = None, **sizes: Any
 ) -> int:
-    """The cost of `f` at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
+    """The cost of `f` at the given sizes (Figure 6), exactly, in scalar operations: an addition or multiplication is 1,
+    a scalar function what it is registered with, indexing 0. A greatest or least value costs the points less one.
 
     Relations and index arrays are given like sizes, each under its name; sizes that their shapes determine may be left
     out, and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
-    chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
-    any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
-    looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
+    chooses, the arrays of all parameters are needed. A mapping by position, or as `sizes` or `relations`, gives the
+    same by name: any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points
+    must be looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
     >>> tl.cost(f, n=3, m=4)

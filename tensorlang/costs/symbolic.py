@@ -41,11 +41,13 @@ class CostPolynomial(Shown):
     """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
-    in numbers of points that only data determine. `str` gives text that `read_cost` reads back.
+    in numbers of points that only data determine. `str` gives text that `read_cost` reads back. Sums, differences and
+    products of two are for all sizes of both, and `==` says whether that can be seen of their difference to be 0.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
-    >>> tl.cost_polynomial(f).growth
-    'O(m*n): linear in m, linear in n'
+    >>> cost = tl.cost_polynomial(f)
+    >>> print(cost, cost(n=3, m=4), cost == 2 * cost - cost)
+    [0 < m] * (2*m*n - n) 21 True
     """
 
     program: Function
@@ -60,7 +62,15 @@ class CostPolynomial(Shown):
         return self.at(known(self.program, together(given, sizes)))
 
     def at(self, setting: Setting) -> int:
-        """The number under the sizes, relations and index arrays of `setting`."""
+        """The number under the sizes, relations and index arrays of `setting`.
+
+        Raises `CountingError` if it is no whole number there, and what a call raises.
+
+        >>> from tensorlang.language.affine import Size
+        >>> from tensorlang.language.grid import Setting
+        >>> tl.cost_polynomial(tl.parse("f(x: [n]R) = sum i:n. x[i]^2")).at(Setting({Size("n"): 3}, {}))
+        5
+        """
         values = _Values(Counter(setting))
         found = sum(a.value({x: values.of(x) for x in a.unknowns}) for p, a in self.cells if values.satisfy(p))
         if found != int(found):
@@ -95,17 +105,29 @@ class CostPolynomial(Shown):
 
     @property
     def context(self) -> Predicate:
-        """That no axis of a parameter is negative."""
+        """That no axis of a parameter is negative.
+
+        >>> print(tl.cost_polynomial(tl.parse("f(x: [n + 1]R) = sum i:n. x[i]")).context)
+        0 <= n + 1
+        """
         return _context(self.program)
 
     @cached_property
     def is_piecewise(self) -> bool:
-        """Whether at most one cell holds at any sizes."""
+        """Whether at most one cell holds at any sizes.
+
+        >>> tl.cost_polynomial(tl.parse("f(x: [n]R) = sum i:n. x[i]")).is_piecewise
+        True
+        """
         return are_apart(self.cells, self.context)
 
     @property
     def leading(self) -> str:
-        """The terms that no other outgrows as all sizes do, where the first cell holds: `2*m*n`."""
+        """The terms that no other outgrows as all sizes do, where the first cell holds: `2*m*n`.
+
+        >>> tl.cost_polynomial(tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")).leading
+        '2*m*n'
+        """
         return polynomial_text(leading(self.cells[0][1])) if self.cells else "0"
 
     @property
@@ -113,6 +135,9 @@ class CostPolynomial(Shown):
         """How it grows, as text: `O(m*n^2): linear in m, quadratic in n`.
 
         Numbers of points that only data determine are sizes of their own.
+
+        >>> tl.cost_polynomial(tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")).growth
+        'O(m*n): linear in m, linear in n'
         """
         found = order(self.cells, self.context)
         return f"{in_terms(found)}: {in_words(found)}"
@@ -122,12 +147,19 @@ class CostPolynomial(Shown):
         """An expression of SymPy's: a polynomial or a `Piecewise`, with a symbol for each size and number of points.
 
         Raises `MissingPackage` without SymPy.
+
+        >>> tl.cost_polynomial(tl.parse("f(x: [n]R) = sum i:n. x[i]^2")).expr
+        Piecewise((2*n - 1, n >= 1), (0, True))
         """
         return expression(self.cells, self.is_piecewise)
 
     @property
     def latex(self) -> str:
-        """LaTeX, without dollars."""
+        """LaTeX, without dollars.
+
+        >>> print(tl.cost_polynomial(tl.parse("f(x: [n]R) = gen i:n. 2 * x[i]")).latex)
+        n
+        """
         return latex(self.cells, self.context, self.is_piecewise)
 
     def __str__(self) -> str:
@@ -136,7 +168,7 @@ class CostPolynomial(Shown):
 
 @limited
 def cost_polynomial(f: Function) -> CostPolynomial:
-    """The cost of `f` (Figure 6) for all sizes, exactly.
+    """The cost of `f` (Figure 6) for all sizes, exactly, in scalar operations as for `cost`.
 
     How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. So are the trips
     of loops that data end: `trips(i0:n. root(a[i0]))` are those of all these calls together. Raises

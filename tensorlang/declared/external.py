@@ -32,7 +32,18 @@ from tensorlang.surface.terms import as_term
 
 
 class External:
-    """A function of arrays that programs call. `routine` is what the language knows of it."""
+    """A function of arrays that programs call. `routine` is what the language knows of it.
+
+    >>> n = tl.sizes("n")
+    >>> @tl.external(cost="n^3")
+    ... def cumulative(x: tl.R[n]) -> tl.R[n]:
+    ...     import jax.numpy as jnp
+    ...     return jnp.cumsum(x)
+    >>> cumulative(np.array([1.0, 2.0]))
+    Array([1., 3.], dtype=float32)
+    >>> cumulative
+    <the external function cumulative(x: [n]R)>
+    """
 
     def __init__(self, body: Callable[..., Any], routine: Routine) -> None:
         functools.update_wrapper(self, body)

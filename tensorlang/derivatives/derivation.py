@@ -31,7 +31,14 @@ from tensorlang.shown import Shown, page, text, told
 
 @dataclass(frozen=True, repr=False)
 class Rule(Shown):
-    """A rewriting rule: its number in the paper, its name, and its law."""
+    """A rewriting rule: its number in the paper, its name, and its law.
+
+    >>> rule = tl.derive(tl.parse("f(x: R) = sin(x)")).steps[2].rule
+    >>> print(rule)
+    6.21 variable: <e | D X>_[P]  ->  <e | dX>_[P]
+    >>> rule.theorems
+    ('value_6_21', 'cost_6_21')
+    """
 
     number: str
     name: str
@@ -140,7 +147,14 @@ class InnerProduct:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step(Shown):
-    """One application of a rule: `before` becomes `after`, under the new statements `made`."""
+    """One application of a rule: `before` becomes `after`, under the new statements `made`.
+
+    `str` tells the step with names of its own; `Derivation.tell` tells all of them with the same names.
+
+    >>> step = tl.derive(tl.parse("f(x: R) = sin(x)")).steps[4]
+    >>> step.rule.name, len(step.before), len(step.after), len(step.made)
+    ('scalar function', 1, 1, 2)
+    """
 
     rule: Rule
     before: tuple[InnerProduct, ...]
@@ -154,7 +168,18 @@ class Step(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Told(Shown):
-    """A step in words; `cost` has the costs before and after of what it rewrites, if sizes are given."""
+    """A step in words; `cost` has the costs before and after of what it rewrites, if sizes are given.
+
+    >>> told = tl.derive(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])")).tell(n=3)[5]
+    >>> for line in told.lines():
+    ...     print(line)
+    <f_bar | D[X2]>
+    -> let X1_bar = gen i:n. f_bar in
+       <X1_bar | D X1>
+       cost 3 -> 3
+    >>> r"6.29 sum" in told.latex()
+    True
+    """
 
     rule: Rule
     before: str
@@ -221,6 +246,10 @@ class Derivation(Shown):
         keywords, or in a mapping.
 
         Raises `ArgumentError` if some are missing or don't belong to the program.
+
+        >>> d = tl.derive(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])"))
+        >>> print(dict(d.at(n=3).data), d.at(n=3).tell()[5].cost)
+        {'n': 3} (3, 3)
         """
         data = together(given, data)
         known(self.function, data)
@@ -230,10 +259,27 @@ class Derivation(Shown):
         """Write a page that steps through the derivation in any browser and needs nothing else.
 
         `steps` says which steps it has, counted from 1; without it the first 1,000.
+
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = pathlib.Path(folder) / "f.html"
+        ...     tl.derive(tl.parse("f(x: R) = sin(x)")).save(page)
+        ...     page.read_text()[:15]
+        '<!DOCTYPE html>'
         """
         Path(path).write_text(page(self, steps), encoding="utf-8")
 
     def tell(self, given: Mapping[str, Any] | None = None, /, **data: Any) -> tuple[Told, ...]:
         """The steps in words; with sizes (and relations' data) by name, as keywords or in a mapping, also what each
-        costs before and after."""
+        costs before and after.
+
+        Raises `ArgumentError` if some sizes are missing or don't belong to the program.
+
+        >>> d = tl.derive(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])"))
+        >>> print(d.tell(n=3)[5])
+        6.29 sum                    <f_bar | D[X2]>
+                                    -> let X1_bar = gen i:n. f_bar in
+                                       <X1_bar | D X1>
+                                       cost 3 -> 3
+        """
         return tuple(told(self, together(given, data) or self.data or None))

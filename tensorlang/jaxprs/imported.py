@@ -34,9 +34,11 @@ class Imported(Shown):
     `arguments(*args)` are the arrays of all parameters for arguments of the JAX function.
 
     >>> import jax.numpy as jnp
-    >>> f = tl.from_jax(lambda x: jnp.sum(x * x), np.zeros(3, np.float32))
-    >>> float(f(np.ones(3, np.float32)))
-    3.0
+    >>> f = tl.from_jax(lambda x, k: jnp.sum(x[k]), "n", "m: int32")
+    >>> print(f.function.params, f.assumptions[1])
+    (x, k) k is in its range, 0 .. n - 1
+    >>> float(f(np.ones(3, np.float32), np.array([0, 2])))
+    2.0
     """
 
     function: Function
@@ -52,6 +54,11 @@ class Imported(Shown):
         """The arrays of the program's parameters, by name, where the JAX function gets `args`.
 
         Raises `ArgumentError` if the program of these shapes has other parameters.
+
+        >>> import jax.numpy as jnp
+        >>> f = tl.from_jax(lambda p: jnp.sum(p["w"] * p["b"]), {"w": "n", "b": "n"})
+        >>> sorted(f.arguments({"w": np.ones(2, np.float32), "b": np.zeros(2, np.float32)}))
+        ['p_b', 'p_w']
         """
         leaves = jax.tree.leaves(args)
         program = self._program

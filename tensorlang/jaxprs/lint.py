@@ -3,7 +3,7 @@ lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.jaxprs.work import COPIES, JaxprWork, work
 from tensorlang.measure.count import count
 from tensorlang.shown import Shown
+
+At = int | Mapping[str, int]
+"""A number for all named sizes, or a number for each."""
 
 SIZES = (48, 192)
 """The numbers that all named sizes take in turn."""
@@ -43,13 +46,19 @@ class Finding:
     `factors` are the ratios of JAX's operations to those of the derived gradient, at each of `sizes`; `compiled` is the
     same ratio for the code that XLA makes of both, if that was asked for. `primitive` does most of the work at the
     line.
+
+    >>> import jax.numpy as jnp
+    >>> from tensorlang.jaxprs.lint import lint
+    >>> (found,) = lint(lambda x: jnp.sum(jnp.outer(x, x)), "n").findings
+    >>> print(found.message.split(": ")[1], found.sizes)
+    the factor between JAX's gradient and the derived one grows with the sizes (48, 192)
     """
 
     code: str
     name: str
     line: PythonLine | None
     primitive: str
-    sizes: tuple[int, ...]
+    sizes: tuple[At, ...]
     factors: tuple[float, ...]
     operations: tuple[int, int]
     compiled: tuple[float, ...] | None = None
@@ -57,7 +66,7 @@ class Finding:
     @property
     def message(self) -> str:
         """The finding in one line."""
-        at = ", ".join(f"{x:.3g} at {n}" for x, n in zip(self.factors, self.sizes, strict=True))
+        at = ", ".join(f"{x:.3g} at {_shown(n)}" for x, n in zip(self.factors, self.sizes, strict=True))
         proof = ""
         if self.compiled is not None:
             proof = f"; compiled, {', '.join(f'{x:.3g}' for x in self.compiled)} times"
@@ -67,9 +76,21 @@ class Finding:
         )
 
 
+def _shown(sizes: At) -> str:
+    if isinstance(sizes, Mapping):
+        return " and ".join(f"{name} = {n}" for name, n in sizes.items())
+    return str(sizes)
+
+
 @dataclass(frozen=True, repr=False)
 class Report(Shown):
-    """The linter's report on one function, which is fine if there are no findings."""
+    """The linter's report on one function, which is fine if there are no findings.
+
+    >>> import jax.numpy as jnp
+    >>> report = tl.testing.assert_cheap_gradient(lambda x: jnp.sum(x * x), "n")
+    >>> print(str(report).split(",")[0], report.findings)
+    <lambda>: fine ()
+    """
 
     name: str
     findings: tuple[Finding, ...]
@@ -95,16 +116,17 @@ def lint(
     fun: Callable[..., Any],
     *specs: Any,
     argnums: int | Sequence[int] | None = None,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[At] = SIZES,
     compiled: bool = False,
     factor: float = FACTOR,
 ) -> Report:
     """Compare the cost of JAX's gradient of `fun` with the derived one, at arguments as in `specs`.
 
-    All named sizes take the values in `sizes`. `argnums` are the arguments that are differentiated, by default all that
-    hold floats. If `fun` is not scalar, the sum of its value is. With `compiled`, findings must be confirmed by XLA's
-    operations. A ratio that does not grow is a finding from `factor` on. Raises `ArgumentError` if there is nothing to
-    differentiate. Exceptions from `fun` are not caught.
+    All named sizes take the values in `sizes` in turn, or those of mappings there, such as {"n": 48, "m": 10}.
+    `argnums` are the arguments that are differentiated, by default all that hold floats. If `fun` is not scalar, the
+    sum of its value is. With `compiled`, findings must be confirmed by XLA's operations. A ratio that does not grow is
+    a finding from `factor` on. Raises `ArgumentError` if there is nothing to differentiate, or a size has no value.
+    Exceptions from `fun` are not caught.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)
@@ -129,8 +151,8 @@ Made = tuple[Callable[..., Any], Any, tuple[int, ...]]
 
 def judged(
     name: str,
-    made: Callable[[int], Made],
-    sizes: Sequence[int] = SIZES,
+    made: Callable[[Any], Made],
+    sizes: Sequence[At] = SIZES,
     compiled: bool = False,
     factor: float = FACTOR,
 ) -> Report:
@@ -139,7 +161,7 @@ def judged(
         return _judged(name, made, sizes, compiled, factor)
 
 
-def _judged(name: str, made: Callable[[int], Made], sizes: Sequence[int], compiled: bool, factor: float) -> Report:
+def _judged(name: str, made: Callable[[Any], Made], sizes: Sequence[At], compiled: bool, factor: float) -> Report:
     last = _taken(*made(sizes[-1]))
     unknown = tuple(
         f"  not told: {where}{r.equation.primitive.name}: {r.why}"
@@ -205,7 +227,7 @@ def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> 
 
 
 def _findings(
-    code: str, name: str, t: _Taken, sizes: tuple[int, ...], factors: tuple[float, ...], proof: Any
+    code: str, name: str, t: _Taken, sizes: tuple[At, ...], factors: tuple[float, ...], proof: Any
 ) -> list[Finding]:
     """A finding for each line that takes more of JAX's gradient than the whole derived gradient, and for the
     largest."""

@@ -95,10 +95,14 @@ def have_names(given: Any) -> bool:
 
 
 def at(given: Any, sizes: int | Mapping[str, int]) -> Any:
-    """Shapes with these numbers, or one number, for the named sizes."""
+    """Shapes with these numbers, or one number, for the named sizes. Raises `ArgumentError` if one has none."""
 
     def value(s: Any) -> int:
-        return sizes if isinstance(sizes, int) else sizes[s.name]
+        if isinstance(sizes, int):
+            return sizes
+        if s.name not in sizes:
+            raise ArgumentError(f"no number is given for the size {s.name}", hint=f"sizes=({{{s.name!r}: 48}}, ..)")
+        return sizes[s.name]
 
     def fixed(x: Any) -> Any:
         if not hasattr(x, "shape"):

@@ -48,6 +48,8 @@ class Function(Named, Shown):
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(f, f.sizes)
     f(x: [n]R) = sum i:n. x[i] ^ 2 (n,)
+    >>> f([1.0, 2.0])
+    Array(5., dtype=float32)
     """
 
     name: str
@@ -58,17 +60,29 @@ class Function(Named, Shown):
 
     @property
     def type(self) -> Type:
-        """The type of its value."""
+        """The type of its value.
+
+        >>> print(tl.parse("f(x: [n]R) = gen i:n. (x[i], 2 * x[i])").type)
+        [n](R, R)
+        """
         return self.body.type
 
     @property
     def variables(self) -> tuple[Var, ...]:
-        """The parameters that are real values: neither relations nor index arrays."""
+        """The parameters that are real values: neither relations nor index arrays.
+
+        >>> print(tl.parse("f(x: [n]R, k: [m]idx(n)) = gen i:m. x[k[i]]").variables)
+        (x,)
+        """
         return tuple(p for p in self.params if isinstance(p, Var))
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
-        """The sizes that its parameters' types name, in order of first appearance, then those only in its body."""
+        """The sizes that its parameters' types name, in order of first appearance, then those only in its body.
+
+        >>> print(tl.parse("f(A: [n][m]R) = gen i:n. sum j:m. A[i, j]").sizes)
+        (n, m)
+        """
         found: dict[Size, None] = {}
         for p in self.params:
             for size in sizes_of(p):
@@ -78,12 +92,22 @@ class Function(Named, Shown):
 
     @cached_property
     def census(self) -> Census:
-        """The kinds of expressions in its body, found once for all passes that ask whether there is anything to do."""
+        """The kinds of expressions in its body, found once for all passes that ask whether there is anything to do.
+
+        >>> tl.parse("f(x: [n]R) = sum i:n. x[i]").census.nodes
+        3
+        """
         return census(self.body)
 
     @property
     def nodes(self) -> int:
-        """The number of different expressions in it."""
+        """The number of different expressions in it.
+
+        Equal expressions are one.
+
+        >>> tl.parse("f(x: R) = sin(x) * sin(x)").nodes
+        3
+        """
         return self.census.nodes
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,8 @@ Values that belong together may come as a record: a NamedTuple, a dataclass or a
 positional arguments are then for the other parameters, in their order.
 
 A program's parameters and sizes may have any names, even `exact` or `ax`. Functions that take them as keywords also
-take a positional mapping, whose names are never those of options: `evaluate(f, {"exact": x})`.
+take a positional mapping, whose names are never those of options: `evaluate(f, {"exact": x})`. All of them also take
+`sizes={"n": 3}`, as functions do whose keywords are all options.
 """
 
 from __future__ import annotations
@@ -79,9 +80,13 @@ def apart(args: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
 
 
 def together(given: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping and keywords combined. Raises `ArgumentError` for a name in both, and for anything but a mapping."""
+    """A mapping and keywords combined, and the mapping that the keyword `sizes` may be. Raises `ArgumentError` for a
+    name in two of them, and for anything but a mapping."""
     if given is not None and not isinstance(given, Mapping):
         raise ArgumentError(f"expected what is given by name, a mapping or keywords, found {given!r}")
+    inner = keywords.get("sizes")
+    if isinstance(inner, Mapping) and not hasattr(inner, "shape"):
+        keywords = together(inner, {name: value for name, value in keywords.items() if name != "sizes"})
     for name in keywords:
         if name in (given or {}):
             raise ArgumentError(f"{name} is given twice, in a mapping and as a keyword")

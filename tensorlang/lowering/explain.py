@@ -17,6 +17,13 @@ class Explained:
     its own, and `decisions` how its sums and extrema are computed; if there are none, `computed` says how it is, from
     `parts` if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` is what it
     takes at given sizes.
+
+    >>> f = tl.parse("f(x: [n]R) = (let s = gen i:n. sum j:n. [j <= i] * x[j] in gen i:n. s[i] * s[i])")
+    >>> s = tl.lower(f).explain()["s"]
+    >>> print(s.text, s.strategies, s.cost, sep="; ")
+    s = gen i:n. sum j:n. [j <= i] * x[j] : [n]R; ('prefix sum', 'hoist'); n + 1 operations
+    >>> list(s.lines())[1]
+    '    stored      dense; XLA may fuse it with what reads it'
     """
 
     name: str
@@ -63,7 +70,15 @@ class Explained:
 
 @dataclass(frozen=True, repr=False)
 class LoweringExplanation(Table):
-    """What lowering a program for `target` decided: see `Explained`; `notes` are about the whole program."""
+    """What lowering a program for `target` decided: see `Explained`; `notes` are about the whole program.
+
+    >>> f = tl.parse("f(x: [n]R) = (let s = gen i:n. sum j:n. [j <= i] * x[j] in gen i:n. s[i] * s[i])")
+    >>> explained = tl.lower(f).explain()
+    >>> [step.name for step in explained.steps]
+    ['s', 'result']
+    >>> print([cells[2] for cells in explained.rows()])
+    ['prefix sum; hoist', 'element by element']
+    """
 
     HEADER = ("statement", "stored", "computed by", "not by", "cost")
 

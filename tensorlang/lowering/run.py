@@ -106,27 +106,70 @@ class Lowered(GeneratedCode):
 
     @property
     def source(self) -> str:  # type: ignore[override]
-        """The Python that it runs."""
+        """The Python that it runs.
+
+        >>> lowered = tl.lower(tl.parse("f(x: [n]R) = sum i:n. x[i]"))
+        >>> print(lowered.source.splitlines()[0])
+        import jax.numpy as jnp
+        """
         return self._form(()).made.text
 
     @property
     def source_on_points(self) -> str:
-        """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
+        """The source for relations that are given by their points: index arrays, and perhaps orders of them.
+
+        >>> f = tl.parse("f(E: rel(n, n), x: [n]R) = gen i:n. sum j:n. [E(i, j)] * x[j]")
+        >>> "E_0, E_1 = E" in tl.lower(f).source_on_points  # the rows of the points, and their columns
+        True
+        """
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
     @property
     def plan(self) -> Plan:
-        """The arrays that it makes, and how each is stored."""
+        """The arrays that it makes, and how each is stored.
+
+        Raises `ArgumentError` for a program with recurrences, each part of which has its own, and for kernels.
+
+        >>> f = tl.parse("f(x: [n]R) = (let s = gen i:n. sum j:n. [j <= i] * x[j] in gen i:n. s[i] * s[i])")
+        >>> print(tl.lower(f).plan)
+        s[i] dense
+        """
         return self._source().program.plan
 
     @property
     def array_program(self) -> ArrayProgram:
-        """The operations that compute them; `array_program.definition` is what `source` is written from."""
+        """The operations that compute them; `array_program.definition` is what `source` is written from.
+
+        Raises what `plan` raises.
+
+        >>> print(tl.lower(tl.parse("f(x: [n]R) = sum i:n. x[i]")).array_program)
+        define f(x)
+          dtype := result_type(float, x)
+          x := asarray(x, dtype)
+          n := length(x, 0)
+        <BLANKLINE>
+          ; result = sum i:n. x[i] : R
+          result := sum(x)
+          return result
+        """
         return self._source().program
 
     @property
     def definition(self) -> str:
-        """The function alone of `source`, without the parts of the library that it calls."""
+        """The function alone of `source`, without the parts of the library that it calls.
+
+        Raises what `plan` raises.
+
+        >>> print(tl.lower(tl.parse("f(x: [n]R) = sum i:n. x[i]")).definition)
+        def f(x):
+            dtype = jnp.result_type(float, x)
+            x = jnp.asarray(x, dtype)
+            n = x.shape[0]
+        <BLANKLINE>
+            # result = sum i:n. x[i] : R
+            result = jnp.sum(x)
+            return result
+        """
         return self._source().definition
 
     def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
@@ -143,7 +186,11 @@ class Lowered(GeneratedCode):
         return made
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> LoweringExplanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
@@ -152,6 +199,10 @@ class Lowered(GeneratedCode):
         keywords or in a mapping.
 
         Raises `ArgumentError` if some sizes are given and others not.
+
+        >>> lowered = tl.lower(tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]"))
+        >>> print(lowered.explain()["result"].cost, lowered.explain(n=3, m=4)["result"].cost, sep="; ")
+        2*m*n operations; 24 operations
         """
         from tensorlang.lowering.arrays.cost import cost_notes, cost_of, step_cost
         from tensorlang.lowering.emit.recurrences import Recurrent

@@ -75,6 +75,11 @@ class Count:
     that are copied unchanged, such as the state of a loop that a step both reads and writes. `traffic` is the memory
     that instructions outside of fusions read and write, ignoring caches. `temporaries`, `inputs` and `outputs` are
     bytes of memory, with the temporaries held at once.
+
+    >>> from tensorlang.measure.count import count
+    >>> found = count(lambda A, x: A @ x, np.ones((3, 4), np.float32), np.ones(4, np.float32))
+    >>> found.operations, found.outputs
+    (24, 12)
     """
 
     arithmetic: int = 0
@@ -97,6 +102,10 @@ def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
 
     Arguments that JAX can't trace, such as sparse matrices, are given to `fn` as they are. Raises `CountError` for a
     program with an instruction, or a loop, whose operations can't be told.
+
+    >>> from tensorlang.measure.count import count
+    >>> count(lambda x: x * x + 1, np.ones(10, np.float32)).arithmetic
+    20
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
     traced = [isinstance(x, _TRACED) for x in leaves]
@@ -111,7 +120,13 @@ def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
 
 
 def count_compiled(compiled: jax.stages.Compiled) -> Count:
-    """The work of an ahead-of-time compiled program: `jax.jit(fn).lower(...).compile()`. Raises `CountError`."""
+    """The work of an ahead-of-time compiled program: `jax.jit(fn).lower(...).compile()`. Raises `CountError`.
+
+    >>> import jax
+    >>> from tensorlang.measure.count import count_compiled
+    >>> count_compiled(jax.jit(lambda x: x + 1).lower(np.ones(10, np.float32)).compile()).arithmetic
+    10
+    """
     work = _Counter(read_module(compiled.as_text() or "")).entry()
     memory: Any = compiled.memory_analysis()
     return Count(

@@ -17,6 +17,11 @@ axes as `svg` does: they take the colour of the surrounding text, contrast with 
 and dark themes, scale, and have a description in words. In files, backgrounds are transparent, and the colours can be
 distinguished on light and dark pages, and by colour-blind people. A picture that would be too large shows a part, and
 says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
+
+>>> import tensorlang as tl
+>>> ax = tl.pictures.support(tl.parse("f(x: [n]R) = gen i:n, j:n. [i = j] * x[i]"), n=4)
+>>> print(ax.get_title(loc="left"))
+f: i = j
 """
 
 from tensorlang.pictures.accesses import access_map

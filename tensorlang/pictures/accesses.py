@@ -42,6 +42,11 @@ def access_map(
     index arrays by name, as for `tl.cost`, as keywords or in a mapping. Elements are identified by their indices, and
     stand row by row. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of
     pairs, and `LimitError` where the dependence takes too long a predicate.
+
+    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. x[i + 1] - x[i]")
+    >>> ax = tl.pictures.access_map(f, "x", n=3)
+    >>> print(ax.get_label())
+    The elements of x above, those of f below, and an arrow where one needs the other: 6 pairs.
     """
     require_clear(f, "access_map", given, ax=ax)
     data = together(given, data)

@@ -67,6 +67,10 @@ def program_graph(f: Function, /, ax: Axes | None = None) -> Axes:
     An arrow says at which indices and under which bracket it is read. Constants are not drawn; four and more
     statements of the same form, with operands and readers of the same form, are one node. Of more than 40 nodes those
     nearest the result are drawn.
+
+    >>> ax = tl.pictures.program_graph(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])"))
+    >>> print(ax.get_label())
+    The statements of f, from its parameters down to its result. 3 nodes. X1 reads x; X2 reads X1.
     """
     s = simplify_ssa(normal_ssa(f))
     numbers = {x: f"X{k}" for k, x in enumerate(s.statements)}
@@ -90,6 +94,10 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
 
     A cotangent says which values of the program it reads. What does not depend on `wrt` has none, and is grey on the
     left. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
+
+    >>> figure = tl.pictures.adjoint_graphs(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])"))
+    >>> [ax.get_title(loc="left") for ax in figure.axes]
+    ['f', 'its adjoint by x']
     """
     d = derive(f, wrt)
     names = DerivationNames(d)

@@ -65,14 +65,26 @@ def _picture() -> Any:
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """The only axes of a new figure, in inches, dressed. Raises `MissingPackage`."""
+    """The only axes of a new figure, in inches, dressed. Raises `MissingPackage`.
+
+    >>> ax = tl.pictures.new_axes(4, 3)
+    >>> [float(inches) for inches in ax.figure.get_size_inches()]
+    [4.0, 3.0]
+    """
     ax = new_figure(width, height).add_subplot()
     dress(ax)
     return ax
 
 
 def dress(ax: Axes) -> None:
-    """Give `ax` no background, and lines and texts that read on any."""
+    """Give `ax` no background, and lines and texts that read on any.
+
+    >>> from matplotlib import pyplot as plt
+    >>> figure, ax = plt.subplots()
+    >>> tl.pictures.dress(ax)
+    >>> print(ax.patch.get_alpha())
+    0
+    """
     ax.patch.set_alpha(0)
     ax.spines[:].set_color(FAINT)
     # notebooks put a background of the other theme under pictures whose labels are all dark, or all light

@@ -39,6 +39,11 @@ def cost_curves(
     more than 200 values evenly spread ones are taken. Axes are logarithmic where the costs span much. Raises
     `ArgumentError` for a name that is not a size, missing sizes, and no values, and `ScopeError` if `wrt` names
     anything but a real-valued parameter.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> ax = tl.pictures.cost_curves(f, "n", range(1, 9), m=4)
+    >>> [line.get_label() for line in ax.lines]
+    ['4 × program', 'adjoint', 'program']
     """
     require_clear(f, "cost_curves", given, wrt=wrt, ax=ax)
     data = together(given, data)

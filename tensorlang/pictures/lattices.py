@@ -49,6 +49,11 @@ def support(
     to the right; of two, the first runs down and the second to the right; of more, the first ones have a panel for each
     of their values. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a number, which
     has no indices, and `LimitError` where the support takes too long a predicate.
+
+    >>> f = tl.parse("f(x: [n]R) = gen i:n, j:n. [i <= j] * x[i] * x[j]")
+    >>> ax = tl.pictures.support(f, n=3)
+    >>> print(ax.get_label())
+    Discs at the points (i, j) where i ≤ j, dots at the others: 6 of 9 points.
     """
     require_clear(f, "support", given, ax=ax)
     data = together(given, data)
@@ -69,6 +74,13 @@ def lattice(
 
     `data` are the sizes, relations and index arrays in `p` and `ranges` by name, keywords or a mapping. Raises
     `ArgumentError` if one is missing, or there are no indices.
+
+    >>> from tensorlang.language.affine import Index, atom_affine, constant
+    >>> from tensorlang.language.predicates import less
+    >>> i, j = Index("i"), Index("j")
+    >>> ax = tl.pictures.lattice(less(atom_affine(i), atom_affine(j)), {i: constant(3), j: constant(3)})
+    >>> print(ax.get_label())
+    Discs at the points (i, j) where i < j, dots at the others: 3 of 9 points.
     """
     data = together(given, data)
     mentioned = {a for a in free_atoms(p) if isinstance(a, Size)} | {x for n in ranges.values() for x in n.sizes}

@@ -43,6 +43,11 @@ def sparsity(
     relations and index arrays too, keywords or a mapping. Raises `ScopeError` for an unknown name, `ArgumentError` for
     missing sizes, for pairs, and if it is not said by what to differentiate, `LimitError` where the support takes too
     long a predicate.
+
+    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. x[i + 1] - x[i]")
+    >>> ax = tl.pictures.sparsity(f, n=3)
+    >>> print(ax.get_label())
+    A row for each element of f, a column for each of x: 6 of 12 elements can be other than 0.
     """
     require_clear(f, "sparsity", given, ax=ax)
     data = together(given, data)

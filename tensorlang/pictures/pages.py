@@ -35,6 +35,10 @@ def certificate_page(certificate: Certificate, /) -> Figure:
 
     `certificate_page(c).savefig("loss.pdf")` writes it to a file. Long lines are broken, and the page of a long program
     is longer. Of programs and costs of more than 400 lines the page has the first, and says how many there are.
+
+    >>> page = tl.pictures.certificate_page(tl.certify(tl.parse("f(x: [n]R) = sum i:n. x[i]^2")))
+    >>> [float(inches) for inches in page.get_size_inches()]
+    [8.27, 11.69]
     """
     d = certificate.derivation
     figure: Figure = pyplot().figure(figsize=(_WIDTH, _HEIGHT), facecolor=_PAGE)

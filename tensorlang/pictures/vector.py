@@ -31,7 +31,12 @@ _IDS = re.compile(r'\bid="([^"]*)"|(url\(#|href="#)([^)"]*)')
 
 def svg(picture: Axes | Figure, /) -> str:
     """`picture` as an `svg` element to be put into a page: it takes the page's colours, scales with it, and has a title
-    and a description for those who do not see it."""
+    and a description for those who do not see it.
+
+    >>> f = tl.parse("f(x: [n]R) = gen i:n, j:n. [i <= j] * x[i] * x[j]")
+    >>> tl.pictures.svg(tl.pictures.support(f, n=3))[:5]
+    '<svg '
+    """
     figure: Figure = picture.get_figure(root=True)  # type: ignore[assignment]
     from matplotlib import rc_context
 

@@ -2,6 +2,7 @@
 
     code       the SSA form: straight lines, branches with phis, loops with carried values
     ops        the operations, and the derivative of each as operations
+    flags      whether a loop has passed its bound, so that the result is nan
     dual       values and partial derivatives in one pass, by dual numbers
     adjoint    the adjoint of each path, with the values that it reads stored for each trip
     count      the value on numbers, and the number of operations on its path

@@ -88,7 +88,7 @@ def on_disk(function: Callable[P, Function]) -> Callable[P, Function]:
 
 
 @limited
-def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: int) -> Function:
+def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: int | Mapping[str, int]) -> Function:
     """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
     factors in the cheapest order.
 
@@ -100,14 +100,14 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
     >>> print(tl.simplify(f))
     f(x: [n]R) = x
     """
-    sizes = together(given, sizes)
+    numbers: dict[str, int] = together(given, sizes)
     known = {size.name: size for size in (*f.sizes, *f.further)}
-    for name in sizes:
+    for name in numbers:
         if name not in known:
             raise ArgumentError(f"{f.name} has no size {name}; its sizes are {', '.join(known) or 'none'}")
-    if not sizes and f.body in _simple:
+    if not numbers and f.body in _simple:
         return f
-    return derived(read_simplified(normal_ssa(f), {known[name]: n for name, n in sizes.items()}), f)
+    return derived(read_simplified(normal_ssa(f), {known[name]: n for name, n in numbers.items()}), f)
 
 
 def _same_loops(s: SSA, t: SSA) -> bool:

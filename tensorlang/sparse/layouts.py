@@ -86,6 +86,15 @@ class Structured:
       outside of the array, where JAX ignores them;
     - "csr", "dia": SciPy's sparse arrays; "banded": (lower, upper) and the array that `scipy.linalg.solve_banded`
       takes. They are of matrices, so the array needs two axes.
+
+    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
+    >>> J = tl.jacobian(f, layout="csr")
+    >>> print(J)
+    [0] (k, k) for k:n
+    [0] (k, k + 1) for k:n
+    >>> print(J(np.array([1.0, 2.0, 4.0])).toarray())
+    [[-2.  2.  0.]
+     [ 0. -4.  4.]]
     """
 
     def __init__(self, f: Function, layout: str) -> None:

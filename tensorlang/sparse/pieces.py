@@ -54,6 +54,9 @@ _MOST_DIAGONALS = 9
 def structure(f: Function) -> tuple[tuple[SparsePiece, ...], ...]:
     """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
 
+    Equations in the conditions determine the places, so a diagonal of a matrix is a piece with one axis. This holds for
+    all sizes and data.
+
     >>> import tensorlang as tl
     >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
     >>> for piece in tl.structure(tl.jacobian(f))[0]:
@@ -72,7 +75,15 @@ def pieces_of(s: SSA) -> tuple[tuple[SparsePiece, ...], ...]:
 @dataclass(frozen=True)
 class SparsePiece:
     """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `number` times
-    the element of a statement at `read`. Elements of several pieces at the same place are added up."""
+    the element of a statement at `read`. Elements of several pieces at the same place are added up.
+
+    >>> f = tl.parse("f(x: [n]R, k: [m]idx(n)) = gen i:m. 3 * x[k[i]]")
+    >>> ((piece,),) = tl.structure(tl.jacobian(f))
+    >>> print(piece, set(piece.looked_up))
+    (i, k[i]) for i:m {k}
+    >>> print(piece.elements)
+    gen i:m. 3
+    """
 
     axes: Ranges
     at: tuple[Affine, ...]

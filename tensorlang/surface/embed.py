@@ -128,6 +128,8 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
 def pair(*parts: Any) -> Term:
     """The pair (a, b); of more parts, pairs nested to the right.
 
+    Raises `TypeMismatch` for fewer than two parts, or one that is not a value.
+
     >>> print(tl.function(lambda x: tl.pair(x, x * x), x=tl.R).body)
     (x, x * x)
     """

@@ -12,7 +12,12 @@ from tensorlang.surface.terms import Idx, as_at
 
 
 class Indices(Surface):
-    """An index array, or a part of one. With a place for each of its axes it is an index."""
+    """An index array, or a part of one. With a place for each of its axes it is an index.
+
+    >>> n, m = tl.sizes("n m")
+    >>> print(tl.function(lambda x, k: tl.sum(m, lambda i: x[k[i]]), x=tl.R[n], k=tl.idx(n)[m]))
+    f(x: [n]R, k: [m]idx(n)) = sum i:m. x[k[i]]
+    """
 
     __slots__ = ("array", "at")
 

@@ -19,7 +19,12 @@ from tensorlang.surface.terms import Idx, as_size
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a parameter. T[n, m] is an array of n rows of m values of type T."""
+    """The type of a parameter. T[n, m] is an array of n rows of m values of type T.
+
+    >>> n, m = tl.sizes("n m")
+    >>> tl.R[n, m]
+    [n][m]R
+    """
 
     type: Type
 
@@ -36,7 +41,12 @@ class ValueType:
 
 @dataclass(frozen=True)
 class IndexType:
-    """The type of a parameter that is an index below `size`, or an array of such: idx(m)[n] for n of them."""
+    """The type of a parameter that is an index below `size`, or an array of such: idx(m)[n] for n of them.
+
+    >>> n, m = tl.sizes("n m")
+    >>> tl.idx(n)[m]
+    [m]idx(n)
+    """
 
     size: Affine
     sizes: tuple[Affine, ...] = ()
@@ -50,7 +60,12 @@ class IndexType:
 
 @dataclass(frozen=True)
 class RelationType:
-    """The type of a parameter that is a data relation."""
+    """The type of a parameter that is a data relation.
+
+    >>> n, m = tl.sizes("n m")
+    >>> print(tl.relation(n, m).sizes)
+    (n, m)
+    """
 
     sizes: tuple[Affine, ...]
 
@@ -100,6 +115,8 @@ def pair_type(*parts: Any) -> ValueType:
 def relation(*over: Any) -> RelationType:
     """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix.
 
+    Raises `TypeMismatch` for no size, or one that is anything but a size or a whole number.
+
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda E, x: tl.sum(n, lambda i: E(i, i) * x[i]), E=tl.relation(n, n), x=tl.R[n]))
     f(E: rel(n, n), x: [n]R) = sum i:n. [E(i, i)] * x[i]
@@ -111,6 +128,8 @@ def relation(*over: Any) -> RelationType:
 
 def idx(size: Any) -> IndexType:
     """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them.
+
+    Raises `TypeMismatch` for a `size` that is anything but a size or a whole number.
 
     >>> n, m = tl.sizes("n m")
     >>> print(tl.function(lambda x, k: tl.gen(m, lambda i: x[k[i]]), x=tl.R[n], k=tl.idx(n)[m]))

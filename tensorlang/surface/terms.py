@@ -65,7 +65,12 @@ from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built
 
 
 class Idx(IndexRefusals, Surface):
-    """An index, a size, or an affine combination of such."""
+    """An index, a size, or an affine combination of such.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.gen(n, lambda i: (i + 1) * x[n - 1 - i]), x=tl.R[n]))
+    f(x: [n]R) = gen i:n. real(i + 1) * x[n - i - 1]
+    """
 
     __slots__ = ("affine",)
 
@@ -216,7 +221,12 @@ class Numeric(Surface):
 
 
 class Cond(ConditionRefusals, Numeric):
-    """A condition on indices and sizes, or on values. As a number it is 1 where it holds and 0 elsewhere."""
+    """A condition on indices and sizes, or on values. As a number it is 1 where it holds and 0 elsewhere.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: ((i > 0) & ~(i == 3)) * x[i]), x=tl.R[n]))
+    f(x: [n]R) = sum i:n. [0 < i and i != 3] * x[i]
+    """
 
     __slots__ = ("pred",)
 
@@ -247,7 +257,12 @@ class Cond(ConditionRefusals, Numeric):
 
 
 class Term(TermRefusals, Numeric):
-    """A value of the program: a number, an array or a pair."""
+    """A value of the program: a number, an array or a pair.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i] * x[i] / 2 + abs(x[i])), x=tl.R[n]))
+    f(x: [n]R) = sum i:n. x[i] * x[i] / 2 + abs(x[i])
+    """
 
     __slots__ = ("expr",)
 

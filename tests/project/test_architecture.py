@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -186,3 +187,29 @@ def test_only_one_module_imports_islpy() -> None:
 def test_an_import_from_above_is_noticed() -> None:
     assert level(Path("language/affine.py")) < level(Path("sets/isl.py")) < level(Path("cli.py"))
     assert Path("language/affine") in {target for _, target in imports(Path("language/grammar.py"))}
+
+
+GUIDED = (
+    "costs",
+    "declared",
+    "derivatives",
+    "jaxprs",
+    "lowering/arrays/sums",
+    "measure",
+    "scalars",
+    "sets",
+    "sparse",
+    "surface",
+    "transforms",
+)
+"""The rooms whose guides name each of their modules."""
+
+
+@pytest.mark.parametrize("room", GUIDED)
+def test_a_guide_names_each_module_of_its_room_and_no_other(room: str) -> None:
+    folder = ROOT / room
+    guide = ast.get_docstring(tree(Path(room, "__init__.py"))) or ""
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py"} - {"__init__"}
+    assert not {name for name in modules if not re.search(rf"\b{name}\b", guide)}
+    assert set(re.findall(r"(?<![\w/])(\w+)\.py\b", guide)) <= modules
+    assert len(guide.splitlines()) <= 50

@@ -66,6 +66,13 @@ def test_an_example_that_prints_something_else_is_noticed() -> None:
     assert [(e.printed, printed) for e, printed in outputs(page, "page")] == [("2\n", "1\n"), (None, "3\n")]
 
 
+def test_the_lines_of_the_checker_are_as_many_as_the_page_says() -> None:
+    told = re.search(r"about\s([\d,]+) lines of `proofs/checker`", (DOCS / "strength.md").read_text())
+    assert told is not None
+    lines = sum(len(path.read_text().splitlines()) for path in (ROOT / "proofs" / "checker").rglob("*.py"))
+    assert lines == pytest.approx(int(told[1].replace(",", "")), rel=0.05)
+
+
 @pytest.mark.slow
 def test_the_commands_that_pages_show_work() -> None:
     shown = 0

@@ -91,6 +91,18 @@ class Kernels(Lowered):
     accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays. Where a
     size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left to
     `lax.scan`. Kernels by Mosaic GPU are interpreted on a simulated GPU, where a race is an error.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> kernels = tl.lower(f, "pallas-tpu")
+    >>> print(kernels.program)
+    kernel result
+      for each tile of i:n by 512 (parallel)
+      j:m whole
+        result[i] = sum j:m. A[i, j] * x[j]
+    <BLANKLINE>
+    return result
+    >>> print(kernels.explain()["result"].text)
+    result: the kernel result over i:n (parallel, in tiles of 512), j:m (whole)
     """
 
     def __init__(
@@ -115,7 +127,11 @@ class Kernels(Lowered):
         return self._program
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> LoweringExplanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 

@@ -22,7 +22,14 @@ from tensorlang.lowering.mesh.needs import is_nonnegative
 
 @dataclass(frozen=True)
 class Sent:
-    """A collective at known sizes: how much of `array` each device has received when it is done."""
+    """A collective at known sizes: how much of `array` each device has received when it is done.
+
+    >>> import jax
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> run = tl.lower(f, mesh=jax.sharding.AbstractMesh((4,), ("x",)), sharding={"m": "x"})
+    >>> print(run.collectives.at(n=8, m=4)[0])
+    Sent(kind='psum', along=('x',), array='result', elements=8, bytes=32)
+    """
 
     kind: str
     along: Along
@@ -104,13 +111,21 @@ class Collectives:
 
     `str` says for each how many bytes every device is given, as a formula of the sizes; `at` says it for given sizes.
     Numbers are taken to be of single precision.
+
+    >>> import jax
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> run = tl.lower(f, mesh=jax.sharding.AbstractMesh((4,), ("x",)), sharding={"m": "x"})
+    >>> print(run.collectives)
+    psum along x: 4*n bytes of result
+    >>> [sent.bytes for sent in run.collectives.at(n=8, m=4)]
+    [32]
     """
 
     parts: tuple[Collective | Exchange, ...]
     devices: Mapping[str, int]
     blocks: Mapping[Size, tuple[Along, Affine]]
 
-    def at(self, given: Mapping[str, int] | None = None, /, **sizes: int) -> list[Sent]:
+    def at(self, given: Mapping[str, int] | None = None, /, **sizes: int | Mapping[str, int]) -> list[Sent]:
         """What is sent at these sizes, keywords or a mapping. Raises `ArgumentError` if one is missing."""
         known = {Size(name): n for name, n in together(given, sizes).items()}
         for block, (along, size) in self.blocks.items():

@@ -50,6 +50,12 @@ class Distributed(Shown):
     that can't be cut evenly are padded. Arguments may lie on the devices in any way, and are brought to where they are
     needed; those that lie as `in_specs` says are there. Results lie as `out_specs` says. What devices send each other
     is in `collectives`.
+
+    >>> import jax
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> run = tl.lower(f, mesh=jax.sharding.AbstractMesh((4,), ("x",)), sharding={"m": "x"})
+    >>> print(run.explain()["result"].storage, run.collectives, sep="; ")
+    mapped: j along x; psum along x: 4*n bytes of result
     """
 
     def __init__(
@@ -125,6 +131,12 @@ class Partitioned(Lowered):
     that other devices look up. Parameters and results lie as `in_specs` and `out_specs` say; XLA decides where all else
     is computed and what is sent for it, which `tensorlang.measure.collectives.sent_by` reads from the compiled program.
     An axis that can't be cut evenly is whole on every device.
+
+    >>> import jax
+    >>> f = tl.parse("f(A: [n][n]R, x: [n]R) = fold t:k with s = x. gen i:n. sum j:n. A[i, j] * s[j]")
+    >>> run = tl.lower(f, mesh=jax.sharding.AbstractMesh((4,), ("x",)), sharding={"n": "x"})
+    >>> print(run.explain().notes[0])
+    A lies as P('x',)
     """
 
     def __init__(
@@ -145,7 +157,11 @@ class Partitioned(Lowered):
         super().__init__(f, exact, sizes, check, False, store)
 
     def explain(
-        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+        self,
+        given: Mapping[str, int] | None = None,
+        /,
+        on_points: bool = False,
+        **by_name: int | Mapping[str, int],
     ) -> LoweringExplanation:
         """How arrays are computed, and how parameters and results lie. Raises `ArgumentError` if sizes are given."""
         if given or by_name or on_points:

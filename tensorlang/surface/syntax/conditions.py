@@ -15,7 +15,7 @@ BINDERS = Category(
             "ranges",
             'NAME ":" size ("," NAME ":" size)*',
             "Indices and their ranges: `i:n` is 0 <= i < n. Several in a row are nested, the first outermost. A "
-            "size that no parameter tells is given by keyword when the program is called.",
+            "size that no parameter determines is given by name when the program is called.",
             "outer(x: [n]R, y: [m]R) = gen i:n, j:m. x[i] * y[j]",
             "tl.gen((n, m), lambda i, j: x[i] * y[j])",
             (Index,),

@@ -113,7 +113,9 @@ SIZES = Category(
         Construct(
             "declared_size",
             "affine",
-            "An index expression without indices. An array of a negative size has no elements.",
+            "An index expression without indices. An array of a negative size has no elements. To all functions sizes "
+            'are given by name: as keywords (`n=3`), in a mapping as the last positional argument (`{"n": 3}`), or as '
+            '`sizes={"n": 3}`, which is the only way where all keywords are options, as those of `tl.lower` are.',
             "f(x: [2*n + m - 1]R, w: [m]R) = gen i:2*n. sum j:m. x[i + j] * w[j]",
             "tl.gen(2 * n, lambda i: tl.sum(m, lambda j: x[i + j] * w[j]))",
             (Size, Affine),

@@ -13,6 +13,7 @@ from tensorlang.lowering.lower import lower
 from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
+from tests.support.operations import count_of
 
 BESIDE = {
     "two vectors": "f(x: [n]R, y: [m]R) = gen i:n + m. [i < n] * x[i] + [n <= i] * y[i - n]",
@@ -133,13 +134,13 @@ def test_what_is_zero_anyway_where_a_size_is_zero_is_not_guarded() -> None:
     )
     g = adjoint(f)
     assert "[0 < k]" in str(g)
-    assert "_if(" not in lower(g).source and "where(" not in lower(g).source
+    assert not count_of(lower(g), "_if", "where")
 
 
 @pytest.mark.parametrize("n", [0, 3])
 def test_a_guard_that_asks_for_sizes_alone_is_decided_when_traced(n: int) -> None:
     f = parse("f(x: [m]R, y: [n]R) = gen i:m. [0 < n] * exp(x[i])")
-    assert "_if(n > 0, " in lower(f).source
+    assert count_of(lower(f), "_if")
     x = np.array([1.0, 2.0])
     np.testing.assert_allclose(np.asarray(lower(f)(x, np.zeros(n))), np.exp(x) * (n > 0), rtol=1e-6)
 
@@ -148,7 +149,7 @@ def test_a_guard_that_asks_for_sizes_alone_is_decided_when_traced(n: int) -> Non
 def test_alternatives_that_exclude_one_another_are_pieces(n: int) -> None:
     f = parse("f(x: [n]R, y: [n]R) = gen i:n. [i < 2 or i > 4] * x[i] * y[i]")
     g = lower(f)
-    assert "jnp.where" not in g.source
+    assert not count_of(g, "where")
     x, y = np.random.default_rng(n).normal(size=(2, n))
     i = np.arange(n)
     np.testing.assert_allclose(np.asarray(g(x, y)), ((i < 2) | (i > 4)) * x * y, rtol=1e-6)

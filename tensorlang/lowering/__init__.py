@@ -6,7 +6,8 @@
 
 Between the stages stand values, each with its grammar at the top of its module:
 
-    plan/ir.py         which arrays there are, and how each is stored: printed, and checked as it is made
+    plan/ir.py         which arrays there are, and how each is stored: printed by `str`, checked by
+                       `plan/check.py` as it is made
     arrays/ir.py       which operations compute them: printed by `printer`, checked by `check`, run by NumPy in
                        `interpret`, counted for all sizes in `work`, compared with the model in `cost`
     kernels/ir.py      which tiles compute them: printed by `str`, checked by `kernels/check.py`

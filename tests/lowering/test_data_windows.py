@@ -157,7 +157,7 @@ def test_layers_of_convolutions_and_pools_ask_no_data_where_there_is_something()
         sum i:n, j:n. z[i, j]^2""")
     agrees(f, 1, 2)
     made = tl.lower(tl.adjoint(f))
-    assert "exists" in str(tl.adjoint(f)) and "exists" not in made.source
+    assert "exists" in str(tl.adjoint(f)) and "exists" not in str(made.plan)
     (operations,) = re.findall("all of it takes (.*) operations", str(made.explain()))
     assert "n^2" in operations and "n^3" not in operations
 

@@ -83,7 +83,7 @@ def test_what_all_pairs_are_needed_for_is_computed_for_all_pairs() -> None:
       let A = gen i:n, j:n. exp(x[i] - y[j]) in let z = gen i:n. sum j:n. A[i, j] in
       gen l:n. A[a[l], b[l]] / z[a[l]]""")
     assert "let A = gen i:n, j:n." in str(tl.simplify(f))
-    assert "A = jnp.exp(x[:, None] - y)" in tl.lower(f).source
+    assert "A" in {x.name for x in tl.lower(f).plan.variables()}
     agrees(f, 1, 2, 7)
 
 

@@ -7,15 +7,20 @@ import pytest
 
 from tensorlang import adjoint
 from tensorlang.language.evaluate import evaluate
+from tensorlang.language.function import Function
 from tensorlang.lowering.lower import lower
 from tensorlang.surface.parse import parse
 
 BAND = "band(A: [n][n]R, x: [n]R) = gen i:n. sum j:n. [-2 <= i - j <= 2] * A[i, j] * x[j]"
 
 
+def made(f: Function) -> set[str]:
+    """The names of the arrays that the plan makes."""
+    return {x.name for x in lower(f).plan.variables()}
+
+
 def test_a_band_is_written_without_an_array_of_its_diagonals() -> None:
-    source = lower(adjoint(parse(BAND))).source
-    assert "A_bar" not in source and "* band_bar[i] * x[j] : [n][n]R" in source
+    assert "A_bar" not in made(adjoint(parse(BAND)))
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 40])
@@ -37,13 +42,12 @@ def test_what_is_computed_elsewhere_is_what_it_was(n: int) -> None:
     ids=["read twice", "an element read often"],
 )
 def test_other_arrays_are_computed_first(text: str) -> None:
-    assert "# t = gen i" in lower(parse(text)).source
+    assert "t" in made(parse(text))
 
 
 def test_elements_at_chosen_places_are_computed_there() -> None:
     kmeans = parse("f(c: [K][d]R, x: [n][d]R) = sum i:n. min k:K. sum j:d. (x[i, j] - c[k, j])^2")
-    source = lower(adjoint(kmeans)).source
-    assert "c[k[i], " in source
+    assert "c[k[i], j]" in str(lower(adjoint(kmeans)).plan)
 
 
 @pytest.mark.parametrize(("at", "asked"), [("y[i]", False), ("y[z[i]]", False), ("z[i]", True)])
@@ -53,7 +57,7 @@ def test_what_is_asked_of_data_is_not_asked_where_they_choose_the_element(at: st
         " let s = gen k:n. [exists i:n. y[i] = k] * u[k] * u[k] in gen i:n. x[i] + s[" + at + "]"
     )
     lowered = lower(f)
-    assert ("exists" in lowered.source.partition("# result =")[2]) == asked
+    assert ("exists" in str(lowered.plan.outputs)) == asked
     rng = np.random.default_rng(0)
     for n in (0, 1, 7):
         x, u, y, z = (

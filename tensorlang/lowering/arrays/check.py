@@ -50,31 +50,31 @@ def _block(block: Block, scope: Scope, library: Collection[str], where: str, ret
         found: str | None = None
         match s:
             case Assign(names, value, _):
-                found = _node(value, scope, library)
+                found = _node(value, scope, library, where)
                 scope.update(dict.fromkeys(names))
             case Define(name, parameters, body):
                 found = _block(body, scope.new_child(dict.fromkeys(parameters)), library, name)
                 scope[name] = None
             case When(test, then, otherwise):
                 ways = [scope.new_child(), scope.new_child()]
-                found = _node(test, scope, library)
+                found = _node(test, scope, library, where)
                 found = found or _block(then, ways[0], library, where, False)
                 found = found or _block(otherwise, ways[1], library, where, False)
                 scope.update(dict.fromkeys(ways[0].maps[0].keys() & ways[1].maps[0].keys()))
             case Return(value):
-                found = _node(value, scope, library)
+                found = _node(value, scope, library, where)
                 if not found and (k < len(block.statements) - 1 or not returns):
-                    found = "it returns before its end"
+                    found = f"{where}: it returns before its end"
             case _:
                 pass
         if found:
-            return found if ":" in found else f"{where}: {found}"
+            return found
     if returns and not (block.statements and isinstance(block.statements[-1], Return)):
         return f"{where}: it returns nothing"
     return None
 
 
-def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
+def _node(node: Node, scope: Scope, library: Collection[str], where: str) -> str | None:
     stack: list[tuple[object, Scope]] = [(node, scope)]
     while stack:
         part, known = stack.pop()
@@ -84,25 +84,25 @@ def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
             continue
         for name in names_in(part):
             if not _knows(known, name):
-                return f"{name} is read before it is assigned"
+                return f"{where}: {name} is read before it is assigned"
         match part:
             case Name() | StaticInteger() | Number():
                 continue
             case ArrayOperation(operation, arguments, _):
                 if operation not in MEANING and operation not in library:
-                    return f"no operation is called {operation}"
+                    return f"{where}: no operation is called {operation}"
                 match arguments:
                     case (EinsumSpec(terms), *arrays) if len(terms) != len(arrays):
-                        return f"an einsum of {len(terms)} terms has {len(arrays)} arrays"
+                        return f"{where}: an einsum of {len(terms)} terms has {len(arrays)} arrays"
             case Part(name):
                 if name not in library:
-                    return f"the library has no part {name}"
+                    return f"{where}: the library has no part {name}"
             case Transpose(_, places):
                 if sorted(places) != list(range(len(places))):
-                    return f"the axes are transposed as {places}"
+                    return f"{where}: the axes are transposed as {places}"
             case Each(Name(name), _):
                 if not _knows(known, name):
-                    return f"{name} is called before it is defined"
+                    return f"{where}: {name} is called before it is defined"
             case _:
                 pass
         inner = known.new_child(dict.fromkeys(part.parameters)) if isinstance(part, Lambda) else known

@@ -129,12 +129,13 @@ class ArrayCost:
         """Which of its terms outgrow the model's count, as text; None if none do. Bytes are compared with the arrays
         that the program names, too."""
         context = self.model.context
+        growth = in_terms(order(self.model.cells, context))
         beyond = outgrown(self.operations.cells, self.model.cells, context)
         if beyond:
-            return f"operations grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+            return f"operations grow as {in_terms(beyond)}, the model's count as {growth}"
         beyond = outgrown(self.written.cells, (*self.model.cells, *self.named.cells), context)
         if beyond:
-            return f"bytes grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+            return f"bytes grow as {in_terms(beyond)}, the model's count as {growth}"
         return None
 
     @cached_property
@@ -197,10 +198,6 @@ def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
         return not beyond(a, b) and several_times(b, a) and not several_times(a, b)
     except CountingError:
         return False
-
-
-def _growth(p: CostPolynomial) -> str:
-    return p.growth.split(":")[0]
 
 
 def parameter(p: Var | Relation | IndexArray) -> Value:

@@ -54,6 +54,7 @@ from tensorlang.lowering.arrays.ir import (
     When,
     named,
 )
+from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.plan.triangular import Cut
 from tensorlang.normal.pattern import axes, axis
 
@@ -71,8 +72,8 @@ class StatementForm:
 
 @dataclass(frozen=True)
 class Written:
-    """A statement that is written: its name, the variables that it reads and their names, its code and decisions, and
-    whether its array is cut."""
+    """A statement that is written: its name, the variables that it reads and their names, its code and decisions,
+    whether its array is cut, and the names of blocks of arrays in its code, each with the array's."""
 
     name: str
     variables: tuple[Var, ...]
@@ -80,20 +81,21 @@ class Written:
     statements: tuple[Statement, ...]
     decisions: tuple[Decision, ...]
     is_cut: bool
+    blocks: Mapping[str, str]
 
     @cached_property
     def bound(self) -> tuple[str, ...]:
         """The names that its code binds."""
         return tuple(_bound(self.statements))
 
-    def again(self, name: str, read: tuple[str, ...], fresh: Callable[[str], str]) -> list[Statement]:
-        """The code of a statement of this form called `name` that reads `read`; `fresh` makes names like those here."""
+    def again(self, name: str, read: tuple[str, ...], names: Names) -> list[Statement]:
+        """The code of a statement of this form called `name` that reads `read`; what it binds gets fresh `names`."""
         arrays = dict(zip(self.read, read, strict=True))
         new = {**arrays, self.name: name}
         for bound in self.bound:
             if bound not in new:
-                of = next((x for x in arrays if bound.startswith(f"{x}_")), "")
-                new[bound] = fresh(arrays[of] + bound.removeprefix(of) if of else bound)
+                of = arrays.get(self.blocks.get(bound, ""))
+                new[bound] = names.fresh_local(bound) if of is None else names.fresh_block(of)
         return [_renamed(s, new) for s in self.statements]
 
     def decided(self, variables: tuple[Var, ...]) -> tuple[Decision, ...]:

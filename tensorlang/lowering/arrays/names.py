@@ -24,6 +24,8 @@ class Names:
     def __init__(self, taken: frozenset[str] = frozenset()) -> None:
         self._global = set(taken)
         self._local: set[str] = set()
+        self.blocks: dict[str, str] = {}
+        """The names that the statement has for blocks of arrays, each with the array's name."""
         self._numbers: dict[str, int] = {}
 
     @property
@@ -43,9 +45,16 @@ class Names:
         self._local.add(name)
         return name
 
+    def fresh_block(self, array: str) -> str:
+        """A new name for a block of the array of this name until the statement ends."""
+        name = self.fresh_local(f"{array}_block")
+        self.blocks[name] = array
+        return name
+
     def end_statement(self) -> None:
         """Free the names of the statement."""
         self._local.clear()
+        self.blocks.clear()
 
     def _new(self, wanted: str) -> str:
         base = name = identifier(wanted)

@@ -202,7 +202,7 @@ class ArrayProgram(Shown):
         known = self._forms.get(form.key) if form else None
         if form and known:
             read = self._names_of(form.variables)
-            statements = known.again(name, read, ctx.names.fresh_local)
+            statements = known.again(name, read, ctx.names)
             decided = partial(known.decided, form.variables)
             held = replace(held, cut=storage.cut if known.is_cut and isinstance(storage, RowBlocks) else None)
         else:
@@ -211,8 +211,9 @@ class ArrayProgram(Shown):
             decided = partial(tuple, ctx.decisions.end_statement())
             if form and ctx.names.count == before:  # no array was put together for it
                 read = self._names_of(form.variables)
+                blocks = dict(ctx.names.blocks)
                 self._forms[form.key] = Written(
-                    name, form.variables, read, tuple(statements), decided(), held.cut is not None
+                    name, form.variables, read, tuple(statements), decided(), held.cut is not None, blocks
                 )
         self._body.statements += statements
         in_place = any(isinstance(x, Assign) and x.names == (name,) and is_write(x) for x in statements)
@@ -325,8 +326,8 @@ def _names_in(results: Any) -> Iterator[str]:
 def _explained(
     name: str, e: Expr, storage: Storage, forced: bool, in_place: bool, decisions: tuple[Decision, ...]
 ) -> Explained:
-    axes = ", ".join(i.name for i, _ in eta(e)[0])
-    order = f", its axes in the order ({axes})" if "," in axes else ""
+    axes = [i.name for i, _ in eta(e)[0]]
+    order = f", its axes in the order ({', '.join(axes)})" if len(axes) > 1 else ""
     lies = f"{storage}{order}" if axes else "a number"
     kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
     kept = "what changes is written into the state" if in_place else kept

@@ -332,13 +332,13 @@ class _Run:
         if operation not in SHAPES:
             raise NormalFormError(f"an array program has no shape for {operation}")
         if operation in _LOOPS:
-            loops = _LOOPS[operation](*given)
+            loops, further = _LOOPS[operation]
             body = next(x for x in given if callable(x))
-            with self.within(loops) as indices:
-                body(*indices, *([ONE] if operation.endswith("windows") else []))
+            with self.within(loops(*given)) as indices:
+                body(*indices, *further)
                 if operation in ADDED:
                     self.charge(given[-2])
-        elif operation.endswith("_by_blocks"):
+        elif operation in _BY_BLOCKS:
             for cut in given[0]:
                 given[1](*cut)
         found = SHAPES[operation](*given, **named)
@@ -388,11 +388,18 @@ OF_INTEGERS: Mapping[str, Callable[..., Static]] = {
     "minimum": lambda *several: extreme(False, several),
 }
 
-_LOOPS: Mapping[str, Callable[..., Sequence[LoopRange]]] = {
-    **dict.fromkeys(("_sum_over", "_stack_over"), lambda loops, *_: loops),
-    **dict.fromkeys(("_greatest_over", "_first_greatest_over", "_first_greatest_where_over"), lambda loop, *_: (loop,)),
+_LOOPS: Mapping[str, tuple[Callable[..., Sequence[LoopRange]], tuple[Static, ...]]] = {
+    **dict.fromkeys(("_sum_over", "_stack_over"), (lambda loops, *_: loops, ())),
     **dict.fromkeys(
-        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (LoopRange(start, stop),)
+        ("_greatest_over", "_first_greatest_over", "_first_greatest_where_over"), (lambda loop, *_: (loop,), ())
+    ),
+    **dict.fromkeys(
+        ("_array_by_windows", "_sum_by_windows", "_band_by_windows"),
+        (lambda start, stop, *_: (LoopRange(start, stop),), (ONE,)),
     ),
 }
-"""The loops of operations that call a function for all integers of these."""
+"""The loops of operations that call a function for all integers of these, and what else they give it: windows are of
+one row."""
+
+_BY_BLOCKS = frozenset(["_array_by_blocks", "_sum_by_blocks"])
+"""Operations that call a function for each of some blocks of rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tensorlang.language.affine import Size
@@ -26,6 +27,17 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.simplification import simplify
 
 
+@dataclass(frozen=True)
+class MadeBy:
+    """What makes a kernel, and why, as text; and whether some of it is made by Triton."""
+
+    text: str
+    has_triton: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class EmittedKernel(Protocol):
     """A kernel in Python: a function of arrays, then all sizes, the dtype and `interpret`, that gives a list.
 
@@ -35,7 +47,7 @@ class EmittedKernel(Protocol):
     definition: Define
     arrays: tuple[Array, ...]
     others: tuple[Define, ...]
-    by: str
+    by: MadeBy
 
 
 Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset[Var]], EmittedKernel]
@@ -66,7 +78,7 @@ class KernelSource:
         self.definitions: list[str] = []
         self.defined: set[str] = set()
         self.helpers: set[str] = set()
-        self.made_by: dict[str, str] = {}
+        self.made_by: dict[str, MadeBy] = {}
         """What makes the kernels, by their names."""
         results = frozenset(leaves_of(program.results))
         for step in program.steps:

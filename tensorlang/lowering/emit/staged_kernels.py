@@ -13,7 +13,7 @@ from tensorlang.lowering.arrays.ir import ArrayOperation, Block, Define, Item, L
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
 from tensorlang.lowering.emit.helpers import HELPERS
-from tensorlang.lowering.emit.kernels import Emit, KernelSource
+from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy
 from tensorlang.lowering.emit.module import IMPORTS
 from tensorlang.lowering.emit.python import lines, modules_in
 from tensorlang.lowering.emit.recurrences import Given, PartSource, Recurrent
@@ -29,7 +29,7 @@ class EmittedRecurrence(Protocol):
 
     definition: Define
     arguments: tuple[Array, ...]
-    by: str
+    by: MadeBy
 
 
 EmitRecurrence = Callable[
@@ -44,7 +44,7 @@ class StagedKernelSource(Recurrent):
 
     def __init__(self, program: StagedKernels, emit: Emit, over_time: EmitRecurrence, exact: bool, store: str) -> None:
         self._program, self._emit, self._over_time = program, emit, over_time
-        self.made_by: dict[str, str] = {}
+        self.made_by: dict[str, MadeBy] = {}
         """What makes the kernels, by their names."""
         self._defined: set[str] = set()
         names = Names(frozenset({*HELPERS, *IMPORTS, "interpret"}))

@@ -17,7 +17,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering.emit.gpu.launch import GpuKernel
 from tensorlang.lowering.emit.gpu.recurrence import GpuRecurrence
-from tensorlang.lowering.emit.kernels import Emit, KernelSource
+from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy
 from tensorlang.lowering.emit.mosaic.choice import mosaic_or_triton
 from tensorlang.lowering.emit.staged_kernels import EmitRecurrence, StagedKernelSource
 from tensorlang.lowering.emit.tpu.launch import TpuKernel
@@ -200,7 +200,7 @@ class Kernels(Lowered):
     def _has_triton(self) -> bool:
         """Whether Triton makes some of the kernels."""
         made = cast(KernelSource | StagedKernelSource, self._form(()).made)
-        return any("Triton" in by for by in made.made_by.values())
+        return any(by.has_triton for by in made.made_by.values())
 
     def _say_once(self, message: str, category: type[Warning]) -> None:
         if self.target not in _warned:
@@ -212,7 +212,7 @@ def _axes(step: Kernel | Recurrence) -> tuple[TileAxis, ...]:
     return step.step.axes if isinstance(step, Recurrence) else step.axes
 
 
-def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, str]) -> Explained:
+def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, MadeBy]) -> Explained:
     if isinstance(step, Plain):
         names = ", ".join(dict.fromkeys(x.name for x in step.outputs))
         text = f"{names}: {step.by}, no kernel"

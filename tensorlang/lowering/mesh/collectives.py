@@ -97,10 +97,11 @@ class Exchange:
         beyond = self.length - self.shape[self.dim]
         left = _greatest([-self.first, -last], spelled)
         right = _greatest([self.first + beyond, last + beyond], spelled)
-        sides = [side for side in (left, right) if side != "0"]
-        reach = " + ".join(sides) or "0"
-        if len(sides) > 1 or (" " in reach and not reach.startswith("max(")):
-            reach = f"({reach})"
+        sides = [side for side in (left, right) if side is not None]
+        if len(sides) > 1:
+            reach = f"({' + '.join(text for text, _ in sides)})"
+        else:
+            reach = next((f"({text})" if is_sum else text for text, is_sum in sides), "0")
         others = self.shape[: self.dim] + self.shape[self.dim + 1 :]
         return "*".join([str(self.item), reach, *_factors(others, spelled)])
 
@@ -159,13 +160,13 @@ def _elements(shape: tuple[Affine, ...], sizes: Mapping[Size, int]) -> int:
     return prod(max(0, _value(a, sizes)) for a in shape)
 
 
-def _greatest(values: Sequence[Affine], spelled: Mapping[Size, str]) -> str:
-    """The greatest of these and 0."""
+def _greatest(values: Sequence[Affine], spelled: Mapping[Size, str]) -> tuple[str, bool] | None:
+    """The greatest of these and 0, and whether it is a sum; None if it is 0."""
     kept = [a for a in dict.fromkeys(values) if not is_nonnegative(-a)]
     texts = [_text(a, spelled) for a in kept]
     if len(kept) == 1 and is_nonnegative(kept[0]):
-        return texts[0]
-    return f"max(0, {', '.join(texts)})" if texts else "0"
+        return texts[0], _is_sum(kept[0])
+    return (f"max(0, {', '.join(texts)})", False) if texts else None
 
 
 def _text(a: Affine, spelled: Mapping[Size, str]) -> str:
@@ -173,5 +174,8 @@ def _text(a: Affine, spelled: Mapping[Size, str]) -> str:
 
 
 def _factors(shape: tuple[Affine, ...], spelled: Mapping[Size, str]) -> list[str]:
-    texts = [_text(a, spelled) for a in shape]
-    return [f"({text})" if " " in text else text for text in texts]
+    return [f"({_text(a, spelled)})" if _is_sum(a) else _text(a, spelled) for a in shape]
+
+
+def _is_sum(a: Affine) -> bool:
+    return len(a.terms) + bool(a.constant) > 1

@@ -19,4 +19,5 @@ triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
 guards          implied conditions that compare sizes or hide a corner
 needless_guards brackets that keep extrema from being empty, where nobody reads them if they are
+check           whether a plan is well formed, and if not, why
 """

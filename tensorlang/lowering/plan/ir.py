@@ -1,17 +1,18 @@
 """A plan: which arrays a program makes, in order, and how each lies in memory.
 
-    plan     ::=  inputs; given*; step*; outputs
-    given    ::=  x := literal values  |  x := 0, 1, .., n - 1  |  x := the size n as a number
-    step     ::=  x := e, stored as storage                      an array, or index array, of its own
-               |  x1, .., xk := the sums of y1, .., yk           numbers, added up in one pass
+    plan     ::=  plan f(inputs) given* step* return e           outputs: an array, or pairs of arrays
+    given    ::=  x := literal values                            these, the numbers below n, or the size n as a number
+    step     ::=  x[i, .., k] storage := e : type                an array, or index array, of its own; i, .., k are its
+                                                                 axes, as they lie in memory
+               |  x in one pass with .. := sum i:n. y[i] : R     numbers, each the sum of an array, added up in one pass
     storage  ::=  dense                                          its axes in the order of the gens of e
-               |  at points of R                                 only where the relation R, given by its points, holds
-               |  row blocks                                     blocks of rows, each with the columns it needs
-    outputs  ::=  an expression of variables: pairs of what is returned
+               |  only at the points of R                        where the relation R, given by its points, holds
+               |  in blocks of rows of i, zero unless p          each with the columns it needs
 
-An expression e is a gen for each axis around a scalar; it reads inputs, given arrays, and those of steps before.
-`forced` arrays are written to memory by XLA; others it may fuse with what reads them. `notes` tells of arrays of the
-program that the plan doesn't have, or has in another order of axes.
+An expression e is a gen for each axis around a scalar; it reads inputs, given arrays, and those of steps before, which
+`check` makes sure of. `forced` arrays are written to memory by XLA; others it may fuse with what reads them.
+`certain` extrema are only read where they are not empty. `notes` tells of arrays of the program that the plan doesn't
+have, or has in another order of axes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from fractions import Fraction
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.names import Named, ObjectNames
 from tensorlang.language.predicates import Related, conjunction
-from tensorlang.language.show import predicate_text
+from tensorlang.language.show import expr_text, predicate_text
 from tensorlang.lowering.plan.triangular import Cut
 
 Variable = Var | IndexArray
@@ -88,8 +90,8 @@ class Given:
                 return f"the numbers below {self.value}"
             case Quotients(size, divisor):
                 return f"the numbers below {size} divided by {divisor}, rounded down"
-            case _:
-                return f"{len(self.value)} literal values"
+            case values:
+                return ", ".join(map(str, values))
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,30 @@ class Plan:
             yield from step.variables
 
     def __str__(self) -> str:
-        lines = [f"{g.variable.name} := {g}" for g in self.given]
-        for step in self.steps:
-            if isinstance(step, FusedSums):
-                lines += [f"{x.name} := the sum of {y.name}, in one pass with the others" for x, y in step.pairs]
-            else:
-                axes = f"[{step.order}]" if step.order else ""
-                lines.append(f"{step.variable.name}{axes} {step.storage}{', forced' if step.forced else ''}")
-        return "\n".join([*lines, *(f"{name}: {note}" for name, note in self.notes.items())])
+        return "\n  ".join(_lines(self))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    """The lines of a plan, in which no two variables have one name."""
+    f, names = plan.function, ObjectNames()
+    listed = [*f.sizes, *f.params, *(g.variable for g in plan.given), *plan.variables()]
+    spelled: dict[Named, str] = {x: names[x] for x in listed}
+
+    def right(e: Expr) -> str:
+        return f"{' '.join(expr_text(e, spelled).split())} : {e.type}"
+
+    yield f"plan {f.name}({', '.join(spelled[p] for p in f.params)})"
+    for g in plan.given:
+        yield f"{spelled[g.variable]} := {g}"
+    for step in plan.steps:
+        if isinstance(step, FusedSums):
+            for x, e in zip(step.variables, step.values, strict=True):
+                others = ", ".join(spelled[y] for y in step.variables if y is not x)
+                yield f"{spelled[x]} in one pass with {others} := {right(e)}"
+        else:
+            axes = f"[{step.order}]" if step.order else ""
+            marks = f"{', forced' if step.forced else ''}{', certain' if step.certain else ''}"
+            yield f"{spelled[step.variable]}{axes} {step.storage}{marks} := {right(step.value)}"
+    for name, note in plan.notes.items():
+        yield f"; {name}: {note}"
+    yield f"return {right(plan.outputs)}"

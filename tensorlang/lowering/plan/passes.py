@@ -1,20 +1,19 @@
-"""From a simplified function to its plan: the passes, in order, and checks between them."""
+"""From a simplified function to its plan: the passes, in order, and the check of what they made."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.grammar import Gen, Var
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering.plan.axis_order import transpose_short_rows
+from tensorlang.lowering.plan.check import why_not
 from tensorlang.lowering.plan.chosen_elements import store_chosen_elements
 from tensorlang.lowering.plan.compared import inline_compared
-from tensorlang.lowering.plan.dependence import occurring
 from tensorlang.lowering.plan.fuse_sums import fuse_sums
 from tensorlang.lowering.plan.inline import inline, inline_matrices
 from tensorlang.lowering.plan.ir import (
@@ -79,8 +78,10 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
             steps.append(FusedSums(tuple(group), tuple(values)))
     work = {rows: tuple(found) for rows, found in cuts.work.items()}
     made = Plan(f, tuple(given), tuple(steps), outputs, work, _notes(rerolled.function, inlined, ordered))
-    _check(made)
-    return replace(made, function=f)
+    reason = why_not(made)
+    if reason is not None:
+        raise NormalFormError(f"lowering made no plan: {reason}")
+    return made
 
 
 def computed_where_read(f: Function, sparse: Collection[Relation] = ()) -> frozenset[Var]:
@@ -113,23 +114,3 @@ def _notes(before: Function, inlined: Function, ordered: Function) -> dict[str, 
         if old is not None and old[0] is not x and isinstance(e, Gen) and isinstance(old[1], Gen):
             moved[x.name] = f"transposed: its short axis {e.index.name} comes first in memory"
     return {**gone, **moved}
-
-
-def _check(made: Plan) -> None:
-    """Raise `NormalFormError` unless each array is made once, before it is read."""
-    there: set[Var | IndexArray] = {g.variable for g in made.given}
-    params = {p for p in made.function.params if isinstance(p, Var | IndexArray)}
-    later = set(made.variables()) - params
-
-    def reads(e: Expr, by: str) -> None:
-        missing = [x.name for x in occurring(e) if x in later and x not in there]
-        if missing:
-            raise NormalFormError(f"a plan's {by} reads {missing[0]} before it is made")
-
-    for step in made.steps:
-        for e in (step.value,) if isinstance(step, StoredArray) else step.values:
-            reads(e, step.variables[0].name)
-        if not there.isdisjoint(step.variables):
-            raise NormalFormError(f"a plan makes {step.variables[0].name} twice")
-        there.update(step.variables)
-    reads(made.outputs, "output")

@@ -114,7 +114,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
         assert cut is not None
         whole_ranges = {i: Range(ZERO, n) for i, n in zip(cut.axes, held.shape, strict=True)}
         ranges = narrowed(ctx, within, {**whole_ranges, cut.row: part}, cut.row, cut.limits).values()
-        name = ctx.names.fresh_local(f"{held.name}_block")
+        name = ctx.names.fresh_block(held.name)
         block = replace(held, name=name, shape=tuple(b.extent for b in ranges), cut=None)
         ctx.parts[key] = CutBlock(block, cut, atom_affine(found.row), tuple(b.start for b in ranges))
         names.append(name)

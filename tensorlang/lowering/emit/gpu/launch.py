@@ -26,6 +26,7 @@ from tensorlang.lowering.emit.gpu.body import GpuBody
 from tensorlang.lowering.emit.gpu.naming import GpuNaming, inputs
 from tensorlang.lowering.emit.gpu.table import table
 from tensorlang.lowering.emit.helpers import HELPERS
+from tensorlang.lowering.emit.kernels import MadeBy
 from tensorlang.lowering.emit.nodes import Attribute, Conditional
 from tensorlang.lowering.kernels.ir import Kernel, Output, Role, TileAxis
 from tensorlang.lowering.kernels.operands import Array
@@ -45,7 +46,7 @@ class GpuKernel:
     """
 
     others: tuple[Define, ...] = ()
-    by = "Triton"
+    by = MadeBy("Triton", has_triton=True)
 
     def __init__(
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]

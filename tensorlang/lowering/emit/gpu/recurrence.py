@@ -26,6 +26,7 @@ from tensorlang.lowering.emit.gpu.naming import GpuNaming, inputs
 from tensorlang.lowering.emit.gpu.reads import GpuScope, if_ragged, spread
 from tensorlang.lowering.emit.gpu.values import GpuValues, ProductPart
 from tensorlang.lowering.emit.helpers import HELPERS
+from tensorlang.lowering.emit.kernels import MadeBy
 from tensorlang.lowering.emit.nodes import Conditional, Do
 from tensorlang.lowering.kernels.ir import Output, Recurrence, Role
 from tensorlang.lowering.kernels.operands import Array
@@ -42,7 +43,7 @@ _OWN = {"one", "carry", "t", "size", "otherwise", "block"}
 class GpuRecurrence:
     """The function that runs a recurrence, as `TpuRecurrence` is one."""
 
-    by = "Triton"
+    by = MadeBy("Triton", has_triton=True)
 
     def __init__(
         self,

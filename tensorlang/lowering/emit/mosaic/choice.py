@@ -11,7 +11,7 @@ from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
 from tensorlang.lowering.emit.gpu.launch import GpuKernel
 from tensorlang.lowering.emit.gpu.naming import inputs
-from tensorlang.lowering.emit.kernels import EmittedKernel
+from tensorlang.lowering.emit.kernels import EmittedKernel, MadeBy
 from tensorlang.lowering.emit.mosaic.launch import MosaicKernel
 from tensorlang.lowering.emit.mosaic.memory import SHARED
 from tensorlang.lowering.kernels.ir import Kernel
@@ -23,7 +23,9 @@ from tensorlang.lowering.kernels.roles import Unfit
 class _Written:
     """A kernel's function, and others that it calls."""
 
-    def __init__(self, definition: Define, arrays: tuple[Array, ...], by: str, others: tuple[Define, ...] = ()) -> None:
+    def __init__(
+        self, definition: Define, arrays: tuple[Array, ...], by: MadeBy, others: tuple[Define, ...] = ()
+    ) -> None:
         self.definition, self.arrays, self.by, self.others = definition, arrays, by, others
 
 
@@ -51,14 +53,14 @@ def mosaic_or_triton(
         except Unfit:
             return _by_triton(kernel, arrays, sizes, name, narrow, f"since {reason}")
     if first.is_bounded:
-        return _Written(first.definition, first.arrays, _described(first))
+        return _Written(first.definition, first.arrays, MadeBy(_described(first)))
     where = "where an axis is longer than can be held from end to end"
     try:
         other = _in_passes(units, kernel, arrays, sizes, f"{name}_in_passes", narrow)
     except Unfit:
         other = _by_triton(kernel, arrays, sizes, f"{name}_by_triton", narrow, where)
     first = made(other.definition.name)
-    by = f"{_described(first)}; {other.by}"
+    by = MadeBy(f"{_described(first)}; {other.by}", other.by.has_triton)
     return _Written(first.definition, first.arrays, by, (*other.others, other.definition))
 
 
@@ -68,7 +70,7 @@ def _by_triton(
     made = GpuKernel(kernel, arrays, sizes, name, narrow)
     note = Note(f"By Triton, {why}.")
     noted = Define(made.definition.name, made.definition.parameters, Block([note, *made.definition.body.statements]))
-    return _Written(noted, made.arrays, f"Triton, {why}")
+    return _Written(noted, made.arrays, MadeBy(f"Triton, {why}", has_triton=True))
 
 
 def _in_passes(
@@ -97,7 +99,7 @@ def _in_passes(
         found = apply(made.definition.name, *map(Name, given))
         block.unpack([held[output.var] for output in each.outputs], found)
     block.give(List(tuple(Name(held[output.var]) for output in kernel.outputs)))
-    by = f"Mosaic GPU in {len(passes)} pass{'es' * (len(passes) > 1)} over longer rows"
+    by = MadeBy(f"Mosaic GPU in {len(passes)} pass{'es' * (len(passes) > 1)} over longer rows")
     return _Written(Define(name, parameters, block), inputs(kernel), by, tuple(passes))
 
 

@@ -31,6 +31,7 @@ from tensorlang.lowering.arrays.ir import (
 )
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply, integer, product_of, tuple_of
+from tensorlang.lowering.emit.kernels import MadeBy
 from tensorlang.lowering.emit.nodes import Attribute, PythonCall
 from tensorlang.lowering.emit.tpu.body import TpuBody
 from tensorlang.lowering.emit.tpu.grid import RESERVED, Grid, TpuNaming
@@ -49,7 +50,7 @@ class TpuKernel:
     """
 
     others: tuple[Define, ...] = ()
-    by = "Mosaic"
+    by = MadeBy("Mosaic")
 
     def __init__(
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]

@@ -40,6 +40,7 @@ from tensorlang.lowering.arrays.ir import (
 )
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import Axes, Value, aligned, apply, integer, ordered, tuple_of
+from tensorlang.lowering.emit.kernels import MadeBy
 from tensorlang.lowering.emit.nodes import Attribute, Do, Everything, OnDevice, PythonCall, Store
 from tensorlang.lowering.emit.tpu.body import spread
 from tensorlang.lowering.emit.tpu.grid import RESERVED, TpuNaming
@@ -85,7 +86,7 @@ class TpuRecurrence:
     It gives the last values of the states `carried`, and for each of `stores` an array over the time.
     """
 
-    by = "Mosaic"
+    by = MadeBy("Mosaic")
 
     def __init__(
         self, r: Recurrence, carried: Sequence[int], stores: Sequence[Stored], sizes: Mapping[Size, str], name: str
@@ -354,8 +355,9 @@ class TpuRecurrence:
         block.assign("place", Infix(Infix(Name("here"), "*", Name("steps")), "+", Name("row")))
         known: dict[object, tuple[Operand, str]] = {}
         for key, (x, whole) in self._inputs.items():
-            name = self._naming.names.fresh_global(whole.removesuffix("_ref")) if self._is_slice(key) else whole
+            name = whole
             if self._is_slice(key):
+                name = self._naming.names.fresh_global(self._naming.arrays[x.array])
                 block.assign(name, Subscript(Attribute(Name(whole), "at"), (Name("row"),)))
             known[key] = x, name
         time = Infix(Infix(Name("size"), "-", integer(1)), "-", Name("place")) if r.turned else Name("place")

@@ -16,7 +16,6 @@ from tensorlang.lowering.plan import passes
 from tensorlang.lowering.plan.check import why_not
 from tensorlang.lowering.plan.fuse_sums import fuse_sums
 from tensorlang.lowering.plan.ir import (
-    Assign,
     AtPoints,
     Dense,
     FusedSums,
@@ -25,6 +24,7 @@ from tensorlang.lowering.plan.ir import (
     RowBlocks,
     Step,
     Storage,
+    StoredArray,
 )
 from tensorlang.lowering.plan.passes import plan
 from tensorlang.lowering.plan.triangular import Cut
@@ -86,7 +86,7 @@ assert isinstance(X, Var) and isinstance(E, Relation)
 ROW, COLUMN, N = Index("i"), Index("j"), atom_affine(F.sizes[0])
 Y, T, Z = Var("y", X.type), Var("t", R), Var("z", array((N, N), R))
 XI, YI = (access(a, atom_affine(ROW)) for a in (X, Y))
-DOUBLE = Assign(Y, Gen(ROW, N, Add(XI, XI, 1)), Dense())
+DOUBLE = StoredArray(Y, Gen(ROW, N, Add(XI, XI, 1)), Dense())
 
 
 def plan_of(*steps: Step, outputs: Expr = X, given: tuple[Given, ...] = ()) -> Plan:
@@ -95,7 +95,7 @@ def plan_of(*steps: Step, outputs: Expr = X, given: tuple[Given, ...] = ()) -> P
 
 def table(storage: Storage, first: Index = ROW, second: Index = COLUMN) -> Plan:
     """A matrix whose axes are `first` and `second`, stored in some way."""
-    return plan_of(Assign(Z, gen([(first, N), (second, N)], access(X, atom_affine(ROW))), storage))
+    return plan_of(StoredArray(Z, gen([(first, N), (second, N)], access(X, atom_affine(ROW))), storage))
 
 
 K = IndexArray("k", (), N)
@@ -105,15 +105,15 @@ TERMS = Sum(ROW, N, YI)
 WRONG = {
     "y: it is made twice": plan_of(DOUBLE, DOUBLE),
     "x: it is made twice": plan_of(given=(Given(X, N),)),
-    "t: y is read before it is made": plan_of(Assign(T, TERMS, Dense()), DOUBLE),
-    "t: k is read before it is made": plan_of(Assign(T, access(X, atom_affine(Lookup(K, ()))), Dense())),
+    "t: y is read before it is made": plan_of(StoredArray(T, TERMS, Dense()), DOUBLE),
+    "t: k is read before it is made": plan_of(StoredArray(T, access(X, atom_affine(Lookup(K, ()))), Dense())),
     "y: G is read before it is made": plan_of(
-        Assign(Y, Gen(ROW, N, Bracket(Related(Relation("G", (N,)), (atom_affine(ROW),)), XI)), Dense())
+        StoredArray(Y, Gen(ROW, N, Bracket(Related(Relation("G", (N,)), (atom_affine(ROW),)), XI)), Dense())
     ),
     "the outputs: y is read before it is made": plan_of(outputs=MakePair(X, Y)),
-    "y: the index j has no range": plan_of(Assign(Y, Gen(ROW, N, access(X, atom_affine(COLUMN))), Dense())),
-    "t: it is of type R, and its expression of type [n]R": plan_of(Assign(T, X, Dense())),
-    "t: a Gen is inside an expression": plan_of(Assign(T, access(Gen(ROW, N, XI), constant(0)), Dense())),
+    "y: the index j has no range": plan_of(StoredArray(Y, Gen(ROW, N, access(X, atom_affine(COLUMN))), Dense())),
+    "t: it is of type R, and its expression of type [n]R": plan_of(StoredArray(T, X, Dense())),
+    "t: a Gen is inside an expression": plan_of(StoredArray(T, access(Gen(ROW, N, XI), constant(0)), Dense())),
     "the outputs: a MakePair is inside an expression": plan_of(outputs=Gen(ROW, N, MakePair(XI, XI))),
     "z: it is stored only at the points of E, whose arguments are not axes of it": table(
         AtPoints(Related(E, (atom_affine(ROW), atom_affine(ROW))))
@@ -125,7 +125,7 @@ WRONG = {
 }
 RIGHT = [
     plan_of(DOUBLE, FusedSums(((T, Y),), (TERMS,)), outputs=MakePair(T, Gen(ROW, N, YI))),
-    plan_of(Assign(T, access(X, atom_affine(Lookup(K, ()))), Dense()), given=(Given(K, (0,)),)),
+    plan_of(StoredArray(T, access(X, atom_affine(Lookup(K, ()))), Dense()), given=(Given(K, (0,)),)),
     table(AtPoints(Related(E, (atom_affine(ROW), atom_affine(COLUMN))))),
     table(RowBlocks(Cut((ROW, COLUMN), ROW, (BELOW,)))),
 ]

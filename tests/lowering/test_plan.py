@@ -155,3 +155,8 @@ def test_the_text_of_a_plan_has_literal_values_and_notes() -> None:
         "  ; u: inlined: computed where it is read",
         "  return x : [n]R",
     ]
+
+
+def test_arrays_that_share_a_name_are_not_told_to_be_transposed() -> None:
+    split = "f(X: [n][3]R) = let Y = gen i:n, j:3. sin(X[i, j]) in gen i:n. exp(Y[i, 0]) * Y[i, 1] + Y[i, 2]"
+    assert not tl.lower(tl.parse(split)).plan.notes

@@ -107,10 +107,10 @@ def _notes(before: Function, inlined: Function, ordered: Function) -> dict[str, 
     """What became of arrays that were inlined or transposed."""
     left = {x for x, _ in bindings(inlined.body)[0]}
     gone = {x.name: "inlined: computed where it is read" for x, _ in bindings(before.body)[0] if x not in left}
-    lies = dict(zip((x.name for x, _ in bindings(inlined.body)[0]), bindings(inlined.body)[0], strict=True))
+    lies = {x.name: e for x, e in bindings(inlined.body)[0]}
     moved = {}
     for x, e in bindings(ordered.body)[0]:
         old = lies.get(x.name)
-        if old is not None and old[0] is not x and isinstance(e, Gen) and isinstance(old[1], Gen):
+        if old is not None and x not in left and isinstance(e, Gen) and isinstance(old, Gen):
             moved[x.name] = f"transposed: its short axis {e.index.name} comes first in memory"
     return {**gone, **moved}

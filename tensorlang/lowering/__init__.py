@@ -40,6 +40,7 @@ Where it is decided
                                                                   devices emit/mesh.py
     how functions of numbers, with their loops, are written       emit/scalars.py, for GPUs by kernels/functions.py
     which kernels are by Mosaic GPU, which by Triton              emit/mosaic/choice.py
+    what generated code sees of Python and its packages           namespace.py
     what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
     which recurrences become one, and which are left to lax.scan  kernels/recurrences.py

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import numpy as np
-from jax.extend.source_info_util import register_exclusion
 
-from tensorlang.budget import few_collections
 from tensorlang.costs.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
@@ -31,6 +25,7 @@ from tensorlang.lowering.checked import check_traced
 from tensorlang.lowering.coordinates import Coordinates, points_or_mask
 from tensorlang.lowering.emit.runnable import Runnable, runnable
 from tensorlang.lowering.kept import Kept
+from tensorlang.lowering.namespace import defined
 from tensorlang.shown import GeneratedCode
 from tensorlang.simplification import simplify
 from tensorlang.surface.inline import opened
@@ -40,28 +35,6 @@ if TYPE_CHECKING:  # what made the code is imported when it is asked for: code t
     from tensorlang.lowering.emit.module import Source
     from tensorlang.lowering.explain import LoweringExplanation
     from tensorlang.lowering.plan.ir import Plan
-
-_BUILTINS = (
-    "abs",
-    "all",
-    "any",
-    "bool",
-    "enumerate",
-    "float",
-    "int",
-    "isinstance",
-    "len",
-    "list",
-    "max",
-    "min",
-    "range",
-    "reversed",
-    "slice",
-    "sorted",
-    "sum",
-    "tuple",
-    "zip",
-)
 
 
 class Lowered(GeneratedCode):
@@ -445,47 +418,6 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
         wrong = None
     if wrong is not None:
         raise ArgumentError(wrong)
-
-
-_PACKAGES = frozenset({"jax", "numpy"})
-"""The packages that generated code may import. NumPy's own methods import parts of it in the name of their caller."""
-_REGISTRY = "tensorlang.language.routines"
-"""Where generated code finds the functions that users have declared."""
-
-
-class Generated(Protocol):
-    """Python that defines a function of this name."""
-
-    name: str
-
-    @property
-    def runnable(self) -> str:
-        """The Python, perhaps without comments."""
-
-
-_FILE = "<lowered "
-for _path in (_FILE, f"{Path(__file__).parents[1]}{os.sep}"):
-    register_exclusion(_path)  # JAX names the line that calls the code, and scans none of it for each operation's line
-
-
-def defined(source: Generated) -> Any:
-    """The function that `source` defines, which sees nothing but JAX and a few builtins."""
-    allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
-    namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
-    exec(compile(source.runnable, f"{_FILE}{source.name}>", "exec"), namespace)
-    return few_collections(namespace[source.name])  # it is called when it is traced
-
-
-def _import(
-    name: str,
-    globals: Mapping[str, object] | None = None,
-    locals: Mapping[str, object] | None = None,
-    fromlist: tuple[str, ...] | None = (),
-    level: int = 0,
-) -> ModuleType:
-    if (name.split(".", maxsplit=1)[0] not in _PACKAGES and name != _REGISTRY) or level:
-        raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
-    return __import__(name, globals, locals, fromlist or (), level)
 
 
 def values_of(f: Function, bound: Bound) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ from tensorlang.language.predicates import NonNegative, Relation, conjuncts
 from tensorlang.language.types import shape
 from tensorlang.lowering.coordinates import Coordinates
 from tensorlang.lowering.emit.runnable import Runnable, runnable
-from tensorlang.lowering.run import defined
+from tensorlang.lowering.namespace import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import FlatProgram, Linear, Linearized, Sizes, linearized, once, transposable

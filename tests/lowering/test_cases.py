@@ -12,7 +12,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.lowering.emit.module import Source
-from tensorlang.lowering.run import defined
+from tensorlang.lowering.namespace import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.simplification import other_forms
 from tests.support.alternatives import random_alternatives

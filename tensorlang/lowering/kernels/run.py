@@ -28,7 +28,8 @@ from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurre
 from tensorlang.lowering.kernels.layouts import Units
 from tensorlang.lowering.kernels.staged import StagedKernels, staged_kernels
 from tensorlang.lowering.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
-from tensorlang.lowering.run import Form, Lowered, defined
+from tensorlang.lowering.namespace import defined
+from tensorlang.lowering.run import Form, Lowered
 from tensorlang.normal.recurrences import has_recurrences
 
 

@@ -26,7 +26,8 @@ from tensorlang.lowering.mesh.collectives import Collectives
 from tensorlang.lowering.mesh.local import Cut
 from tensorlang.lowering.mesh.partition import partition
 from tensorlang.lowering.mesh.plan import MeshStep, plan
-from tensorlang.lowering.run import Form, Lowered, check_extrema, defined, values_of
+from tensorlang.lowering.namespace import defined
+from tensorlang.lowering.run import Form, Lowered, check_extrema, values_of
 from tensorlang.shown import Shown
 from tensorlang.simplification import simplify
 from tensorlang.surface.inline import opened

@@ -167,9 +167,9 @@ class Lowered(GeneratedCode):
     ) -> LoweringExplanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. Otherwise it gives what
-        each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
-        keywords or in a mapping.
+        It gives what each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by
+        name, as keywords or in a mapping. With `on_points` it is about the source for relations that are given by their
+        points; their number for a relation E is the size `E_points`.
 
         Raises `ArgumentError` if some sizes are given and others not.
 
@@ -185,21 +185,21 @@ class Lowered(GeneratedCode):
         sizes = together(given, by_name)
         form = self._form(relations).made
         recurrent = form.whole if isinstance(form, Runnable) else form
-        missing = [s.name for s in self.function.sizes if s.name not in sizes]
+        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}_points" for p in relations))
+        missing = [name for name in needed if name not in sizes]
         if sizes and missing:
             raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
         if isinstance(recurrent, Recurrent):
-            notes = [] if relations else cost_notes(recurrent.cost, sizes)
+            notes = cost_notes(recurrent.cost, sizes)
             if recurrent.calls_routines:
                 notes.append("What functions of arrays from outside take is not counted.")
             return LoweringExplanation("jax", tuple(recurrent.explained), tuple(notes))
         made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
-        if not relations:
-            cost = cost_of(self.function, made.program)
-            steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
-            notes += cost_notes(cost, sizes)
+        cost = cost_of(self.function, made.program)
+        steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
+        notes += cost_notes(cost, sizes)
         literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
         return LoweringExplanation("jax", (*literals, *steps), tuple(notes))
 

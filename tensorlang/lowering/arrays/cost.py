@@ -1,16 +1,16 @@
 """The cost of an array program for all sizes, beside the model's count for the program that it was made of.
 
-Operations and bytes are counted on shapes (`work`) before any code exists, with relations as boolean arrays. Where they
-grow faster with the sizes than the model's count does, inputs and outputs included, lowering has lost the bound of the
-derivative's cost. Here the model's count is for the worst data: relations hold everywhere, and an equality with an
-element of an index array leaves one choice of an index.
+Operations and bytes are counted on shapes (`work`) before any code exists, with relations as boolean arrays or as their
+points. Where they grow faster with the sizes than the model's count does, inputs and outputs included, lowering has
+lost the bound of the derivative's cost. Here the model's count is for the worst data: relations hold everywhere, or at
+as many points as are given, and an equality with an element of an index array leaves one choice of an index.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
 
@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
     Equal,
     Or,
     Predicate,
+    Related,
     Relation,
     conjunction,
     conjuncts,
@@ -46,6 +47,7 @@ from tensorlang.lowering.arrays.shapes import Shaped, Value
 from tensorlang.lowering.arrays.work import BYTES, Box, Work, cells_of, number_in, work
 from tensorlang.sets.encode import TooHard
 
+_NONE: Mapping[Relation, int] = {}
 _MOST_CASES = 16
 _SEVERAL = 4
 _LONG = 1000
@@ -88,6 +90,8 @@ class ArrayCost:
 
     function: Function
     parts: tuple[Repeated, ...]
+    counts: Mapping[Relation, Size] = field(default_factory=dict)
+    """The numbers of points of relations that are given by these."""
 
     @cached_property
     def operations(self) -> CostPolynomial:
@@ -104,11 +108,10 @@ class ArrayCost:
         """The model's count for the worst data, and one for each element of the inputs and outputs."""
         f = self.function
         result = _given(struct_of_arrays(f.body.type))
-        cells = [
-            cell for x in _leaves((*map(parameter, f.params), result)) for cell in number_in(Box((), TRUE, x.shape))
-        ]
+        given = (parameter(p, self.counts) for p in f.params)
+        cells = [cell for x in _leaves((*given, result)) for cell in number_in(Box((), TRUE, x.shape))]
         for domain, weight in charges(with_arrays_outside(f).body).items():
-            for d in at_worst(domain) if weight > 0 or not _has_data(domain.pred) else ():
+            for d in at_worst(domain, self.counts) if weight > 0 or not _has_data(domain.pred) else ():
                 cells += ((p, a * weight) for p, a in _found(partial(number_of_points, dict(d.binders), d.pred)))
         return polynomial(self._of_sizes, gathered(cells))
 
@@ -142,9 +145,10 @@ class ArrayCost:
     def _of_sizes(self) -> Function:
         """A program of the same sizes, each of at least 1, that takes no data."""
         f = self.function
+        sizes = [*f.sizes, *(s for p, s in self.counts.items() if p in f.params)]
         params = [p if isinstance(p, Var) else Var(p.name, array(p.sizes, R)) for p in f.params]
-        params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in f.sizes]
-        return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in f.sizes], literal(0)))
+        params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in sizes]
+        return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in sizes], literal(0)))
 
     def _total(self, of: Callable[[Work], Mapping[Box, int]]) -> CostPolynomial:
         def counted(at_once: bool) -> CostPolynomial:
@@ -159,13 +163,14 @@ class ArrayCost:
 
 
 def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
-    """The cost of `program`, which `f` was lowered to with relations as boolean arrays."""
-    return ArrayCost(f, (Repeated(work_of(f, program)),))
+    """The cost of `program`, which `f` was lowered to."""
+    return ArrayCost(f, (Repeated(work_of(f, program)),), program.counts)
 
 
 def work_of(f: Function, program: ArrayProgram) -> Work:
     """The work of `program`, which `f` was lowered to."""
-    return work(program.definition, [parameter(p) for p in f.params], program.sizes)
+    orders = {p: len(orders) for p, orders in program.orders.items()}
+    return work(program.definition, [parameter(p, program.counts, orders) for p in f.params], program.sizes)
 
 
 def storing(arrays: Iterable[Var]) -> Work:
@@ -200,9 +205,14 @@ def grows_more_slowly(a: ArrayCost, b: ArrayCost) -> bool:
         return False
 
 
-def parameter(p: Var | Relation | IndexArray) -> Value:
-    """The shape of a parameter as the array program takes it."""
+def parameter(
+    p: Var | Relation | IndexArray, counts: Mapping[Relation, Size], orders: Mapping[Relation, int] = _NONE
+) -> Value:
+    """The shape of a parameter as the array program takes it: a relation of which the count of points is known as a
+    column for each argument, and the further orders of these."""
     match p:
+        case Relation() if p in counts:
+            return (Shaped((atom_affine(counts[p]),), "i"),) * (len(p.sizes) + orders.get(p, 0))
         case Relation():
             return Shaped(p.sizes, "b")
         case IndexArray():
@@ -234,21 +244,32 @@ def _found(count: Callable[[], tuple[Cell, ...]]) -> tuple[Cell, ...]:
         raise CountingError("no closed form was found for what the array program costs") from None
 
 
-def at_worst(domain: Domain) -> list[Domain]:
-    """Domains without conditions on data that together have at least as many points, whatever the data."""
+def at_worst(domain: Domain, counts: Mapping[Relation, Size]) -> list[Domain]:
+    """Domains without conditions on data that together have at least as many points, whatever the data, with relations
+    of that many points."""
     parts = conjuncts(domain.pred)
     for q in parts:
         if not _has_data(q):
             continue
         rest = [p for p in parts if p is not q]
-        if isinstance(q, Or) and not relations(q) and len(q.parts) <= _MOST_CASES:
+        if isinstance(q, Or) and counts.keys() >= {*relations(q)} and len(q.parts) <= _MOST_CASES:
             cases = (Domain(domain.binders, conjunction([*rest, part])) for part in q.parts)
-            return [d for case in cases for d in at_worst(case)]
+            return [d for case in cases for d in at_worst(case, counts)]
+        if isinstance(q, Related) and q.relation in counts:
+            return at_worst(_at_points(q, domain, atom_affine(counts[q.relation])), counts)
         i = _determined(q, domain)
         if i is not None:
             rest = [p for p in rest if i not in free_atoms(p)]
-        return at_worst(Domain(tuple(b for b in domain.binders if b[0] is not i), conjunction(rest)))
+        return at_worst(Domain(tuple(b for b in domain.binders if b[0] is not i), conjunction(rest)), counts)
     return [domain]
+
+
+def _at_points(q: Related, domain: Domain, count: Affine) -> Domain:
+    """The domain with one index for the points of a relation in place of the indices that it is asked for."""
+    own = {i for i, _ in domain.binders if any(a is atom_affine(i) for a in q.arguments)}
+    rest = [p for p in conjuncts(domain.pred) if p is not q and own.isdisjoint(free_atoms(p))]
+    binders = [b for b in domain.binders if b[0] not in own]
+    return Domain((*binders, *([(Index("point"), count)] if own else [])), conjunction(rest))
 
 
 def _has_data(p: Predicate) -> bool:

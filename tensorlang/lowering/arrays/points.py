@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering.arrays.ir import Name, Tuple
 from tensorlang.lowering.arrays.names import Names
@@ -30,16 +30,21 @@ class RelationPoints:
 
     relation: Relation
     name: str
-    count: Affine
+    size: Size
     columns: tuple[IndexArray, ...]
     orders: dict[Order, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(names: Names, relation: Relation, name: str, count: Affine) -> RelationPoints:
+    def of(names: Names, relation: Relation, name: str, count: Size) -> RelationPoints:
         """The points of `relation`, whose columns have names of their own."""
         own = [names.fresh_global(f"{name}_{k}") for k in range(len(relation.sizes))]
-        columns = tuple(IndexArray(x, (count,), size) for x, size in zip(own, relation.sizes, strict=True))
+        columns = tuple(IndexArray(x, (atom_affine(count),), n) for x, n in zip(own, relation.sizes, strict=True))
         return RelationPoints(relation, name, count, columns)
+
+    @property
+    def count(self) -> Affine:
+        """The number of points."""
+        return atom_affine(self.size)
 
     def ordered(self, names: Names, first: Order) -> str | None:
         """The name of the points' order by the arguments `first`, and then the others; None if they are in it."""

@@ -120,6 +120,7 @@ class ArrayProgram(Shown):
                     self._ctx.conditions.add(x)
         results = unpack(run(self._outputs(self.plan.outputs)), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
+        self.counts = {relation: p.size for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.statements[head:head] = _unpacked(self._ctx, p)
         if in_step:
@@ -144,9 +145,9 @@ class ArrayProgram(Shown):
         ctx.held.update({key: Held(name, found.shapes[key]) for key, name in found.arrays.items()})
         for p in apart:
             assert isinstance(p, Relation)
-            count = Size(f"{p.name} points")
+            count = Size(f"{p.name}_points")
             ctx.integers.spelled[count] = ctx.names.fresh_global(f"{p.name}_count")
-            points = ctx.sparse[p] = RelationPoints.of(ctx.names, p, found.parameters[p], atom_affine(count))
+            points = ctx.sparse[p] = RelationPoints.of(ctx.names, p, found.parameters[p], count)
             ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
         return found
 
@@ -310,7 +311,7 @@ class ArrayProgram(Shown):
 def _unpacked(ctx: Context, points: RelationPoints) -> list[Statement]:
     """The names of the points' columns and orders, and how many points there are."""
     names = (*(column.name for column in points.columns), *points.orders.values())
-    count = ctx.integers.spelled[points.count.atoms[0]]
+    count = ctx.integers.spelled[points.size]
     return [Assign(names, Name(points.name), True), Assign((count,), Length(Name(names[0]), 0))]
 
 

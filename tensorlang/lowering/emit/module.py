@@ -12,7 +12,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.predicates import Or, Relation, conjuncts, relations
 from tensorlang.lowering import costs
 from tensorlang.lowering.arrays.check import why_not
-from tensorlang.lowering.arrays.cost import cost_of, grows_more_slowly
+from tensorlang.lowering.arrays.cost import ArrayCost, cost_of, grows_more_slowly
 from tensorlang.lowering.arrays.ir import Block
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
@@ -56,6 +56,11 @@ class Source:
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
         self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
         self.runnable = assembled([self.runnable_definition], self.helpers, self._table)
+
+    @cached_property
+    def cost(self) -> ArrayCost:
+        """What it takes for all sizes, beside the model's count."""
+        return cost_of(self.function, self.program)
 
     @cached_property
     def definition(self) -> str:

@@ -12,7 +12,7 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
-from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing, work_of
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing
 from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
 from tensorlang.lowering.arrays.names import Names
@@ -150,12 +150,12 @@ class Recurrent:
         """What all of it takes, with each step done as often as there are times, and windows of times at once. Routines
         are not counted."""
         found: list[Repeated] = []
+        counts: dict[Relation, Size] = {}
         for f, made, repeat in self._parts:
-            if isinstance(made, Recurrent):
-                found += map(repeat, made.cost.parts)
-            else:
-                found.append(repeat(Repeated(made if isinstance(made, Work) else work_of(f, made.program))))
-        return ArrayCost(self._function, tuple(found))
+            own = ArrayCost(f, (Repeated(made),)) if isinstance(made, Work) else made.cost
+            found += map(repeat, own.parts)
+            counts.update(own.counts)
+        return ArrayCost(self._function, tuple(found), counts)
 
     def _staged(self, stage: Stage) -> PartSource:
         """The source of a stage, whose definitions are listed."""

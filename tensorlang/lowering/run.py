@@ -105,7 +105,9 @@ class Lowered(GeneratedCode):
 
         >>> f = tl.parse("f(x: [n]R) = (let s = gen i:n. sum j:n. [j <= i] * x[j] in gen i:n. s[i] * s[i])")
         >>> print(tl.lower(f).plan)
-        s[i] dense
+        plan f(x)
+          s[i] dense := gen i:n. sum j:n. [j <= i] * x[j] : [n]R
+          return gen i:n. s[i] * s[i] : [n]R
         """
         return self._source().program.plan
 

@@ -100,7 +100,7 @@ def test_random_masks_have_the_gradients_of_jax(seed: int) -> None:
     has_the_gradients_of_jax(jax_masks.any_mask(random.Random(seed)), 1, 2, 7, 23)
 
 
-FOR_EACH_PAIR = {5, 9, 34, 45}
+FOR_EACH_PAIR = {5, 9, 34, 45, 50}
 """Seeds of functions of few pairs whose gradients look at all pairs at these sizes: what is shorter is not found, or
 takes longer to derive than it would save."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tensorlang
+from tests.support.sampling import COMPILING
 
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "disk", "errors", "interning", "memory", "recursion", "shown")
@@ -213,3 +214,7 @@ def test_a_guide_names_each_module_of_its_room_and_no_other(room: str) -> None:
     assert not {name for name in modules if not re.search(rf"\b{name}\b", guide)}
     assert set(re.findall(r"(?<![\w/])(\w+)\.py\b", guide)) <= modules
     assert len(guide.splitlines()) <= 50
+
+
+def test_folders_of_tests_that_compile_exist() -> None:
+    assert all((ROOT.parent / "tests" / name).is_dir() for name in COMPILING)

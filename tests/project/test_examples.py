@@ -21,23 +21,23 @@ from tensorlang.costs.ratio import Supremum
 from tensorlang.declared.external import External
 from tensorlang.derivatives.derivation import Told
 from tensorlang.errors import TensorlangError
-from tensorlang.jaxprs.explain import Row
+from tensorlang.jaxprs.explain import ExplainedPart
 from tensorlang.jaxprs.lint import Finding, Report
 from tensorlang.language import functions
-from tensorlang.lowering.explain import Explained, Explanation
+from tensorlang.lowering.explain import Explained, LoweringExplanation
 from tensorlang.lowering.kernels.run import Kernels
 from tensorlang.lowering.mesh.collectives import Collectives, Sent
 from tensorlang.lowering.mesh.run import Distributed, Partitioned
 from tensorlang.measure import count
 from tensorlang.sparse.layouts import Structured
-from tensorlang.sparse.pieces import Piece
+from tensorlang.sparse.pieces import SparsePiece
 from tensorlang.surface.scalar import ScalarCode
 from tensorlang.surface.scope import Surface
 
 MODULES = ("fn", "jax", "passes", "pictures", "testing")
 RETURNED = (
-    *(Collectives, Distributed, Explained, Explanation, External, Finding, Kernels, Obligation, Partitioned, Piece),
-    *(Report, Row, ScalarCode, Sent, Structured, Supremum, Told),
+    *(Collectives, Distributed, Explained, ExplainedPart, External, Finding, Kernels, LoweringExplanation, Obligation),
+    *(Partitioned, Report, ScalarCode, Sent, SparsePiece, Structured, Supremum, Told),
 )
 """Classes that are no public names, of values that public functions return."""
 
@@ -50,7 +50,7 @@ def public() -> dict[str, Any]:
     """The public functions, classes and modules, except errors, and the classes that they return."""
     found = {name: getattr(tl, name) for name in dir(tl) if not name.startswith("_")}
     found |= {f"{m}.{name}": getattr(getattr(tl, m), name) for m in MODULES for name in getattr(tl, m).__all__}
-    found |= {what.__qualname__ if what is not Explanation else "lowering.Explanation": what for what in RETURNED}
+    found |= {what.__qualname__: what for what in RETURNED}
     found |= {f"measure.{what.__name__}": what for what in (count.Count, count.count, count.count_compiled)}
     return {
         name: what

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-COMPILING = ["derivative", "jaxprs", "kernels", "lower", "measure", "mesh", "promises", "proofs", "scalars", "sparse"]
+COMPILING = [
+    "derivatives",
+    "jaxprs",
+    "kernels",
+    "lowering",
+    "measure",
+    "mesh",
+    "promises",
+    "proofs",
+    "scalars",
+    "sparse",
+]
 """Folders of tests where each case compiles or decides something."""
 
 

@@ -171,7 +171,7 @@ class Lowered(GeneratedCode):
 
         It gives what each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by
         name, as keywords or in a mapping. With `on_points` it is about the source for relations that are given by their
-        points; their number for a relation E is the size `E_points`.
+        points; their number for a relation E is the size "E.points", which a mapping can give.
 
         Raises `ArgumentError` if some sizes are given and others not.
 
@@ -187,14 +187,12 @@ class Lowered(GeneratedCode):
         sizes = together(given, by_name)
         form = self._form(relations).made
         recurrent = form.whole if isinstance(form, Runnable) else form
-        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}_points" for p in relations))
+        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}.points" for p in relations))
         missing = [name for name in needed if name not in sizes]
         if sizes and missing:
-            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
+            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f'explain({{"{missing[0]}": .., ..}})')
         if isinstance(recurrent, Recurrent):
-            notes = cost_notes(recurrent.cost, sizes)
-            if recurrent.calls_routines:
-                notes.append("What functions of arrays from outside take is not counted.")
+            notes = [*cost_notes(recurrent.cost, sizes), *recurrent.not_counted]
             return LoweringExplanation("jax", tuple(recurrent.explained), tuple(notes))
         made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained

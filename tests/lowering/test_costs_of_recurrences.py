@@ -77,3 +77,9 @@ def test_numbers_of_elements_of_data_are_made_of_the_data() -> None:
     assert "arange" not in tl.lower(f).definition
     x = [0.5, 2.0, 3.0]
     assert tl.lower(f)([2, 0, 3], x, [1.0] * 4).tolist() == [1.0, 0.0, 9.0]
+
+
+def test_explanations_say_that_steps_that_are_made_again_count_once() -> None:
+    gradient = tl.grad(tl.parse(PROGRAMS["horner"]))
+    said = "Steps that are made again count once."
+    assert [said in tl.lower(gradient, store=store).explain().notes for store in ("needed", "sqrt")] == [False, True]

@@ -35,11 +35,11 @@ def test_code_on_points_grows_no_faster_than_the_program(name: str) -> None:
 
 def test_costs_count_points() -> None:
     explained = tl.lower(tl.parse(PROGRAMS["messages"])).explain(on_points=True)
-    assert "takes 5*E_points operations" in explained.notes[-1]
-    assert "the model counts 5*E_points + m + 2*n" in explained.notes[-1]
-    at = tl.lower(tl.parse(PROGRAMS["messages"])).explain(on_points=True, n=3, m=4, E_points=7)
+    assert "takes 5*E.points operations" in explained.notes[-1]
+    assert "the model counts 5*E.points + m + 2*n" in explained.notes[-1]
+    at = tl.lower(tl.parse(PROGRAMS["messages"])).explain({"n": 3, "m": 4, "E.points": 7}, on_points=True)
     assert "takes 35 operations" in at.notes[-1]
-    with pytest.raises(tl.ArgumentError, match="the cost depends on E_points"):
+    with pytest.raises(tl.ArgumentError, match=r"the cost depends on E\.points"):
         tl.lower(tl.parse(PROGRAMS["messages"])).explain(on_points=True, n=3, m=4)
 
 
@@ -52,11 +52,19 @@ def test_costs_are_between_the_arithmetic_that_jax_does_and_all_that_it_writes(n
     E.flat[rng.choice(n * n, points, replace=False)] = True
     lowered = tl.lower(f)
     done = work(lambda *given: lowered(E, *given), *(rng.random(n) for _ in f.variables))
-    found = cost(f).operations(**{s.name: n for s in f.sizes}, E_points=points)
+    found = cost(f).operations({**{s.name: n for s in f.sizes}, "E.points": points})
     assert done.operations <= found <= done.operations + done.elements
 
 
 def test_products_of_relations_are_told_to_look_at_pairs_of_points() -> None:
     f = tl.parse("f(E: rel(n, n), x: [n]R) = gen i:n, k:n. sum j:n. [E(i, j) and E(j, k)] * x[j]")
     note = tl.lower(f).explain(on_points=True).notes[-1]
-    assert "operations grow as O(E_points^2), the model's count as O(E_points*n + n^2)" in note
+    assert "operations grow as O(E.points^2), the model's count as O(E.points*n + n^2)" in note
+
+
+def test_numbers_of_points_are_not_taken_for_sizes() -> None:
+    f = tl.parse("f(E: rel(n, E_points), x: [E_points]R) = gen i:n. sum j:E_points. [E(i, j)] * sin(x[j])")
+    assert "takes 3*E.points + 2*E_points operations" in tl.lower(f).explain(on_points=True).notes[-1]
+    E = np.zeros((300, 5), bool)
+    E[7, 2] = E[250, 4] = True
+    np.testing.assert_allclose(tl.lower(f)(E, np.arange(5.0)), E @ np.sin(np.arange(5.0)), rtol=1e-6)

@@ -145,7 +145,7 @@ class ArrayProgram(Shown):
         ctx.held.update({key: Held(name, found.shapes[key]) for key, name in found.arrays.items()})
         for p in apart:
             assert isinstance(p, Relation)
-            count = Size(f"{p.name}_points")
+            count = Size(f"{p.name}.points")
             ctx.integers.spelled[count] = ctx.names.fresh_global(f"{p.name}_count")
             points = ctx.sparse[p] = RelationPoints.of(ctx.names, p, found.parameters[p], count)
             ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})

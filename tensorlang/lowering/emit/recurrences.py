@@ -99,7 +99,8 @@ class Recurrent:
         self.helpers: dict[str, None] = {}
         self.definitions: list[tuple[str, str]] = []
         self.explained: list[Explained] = []
-        self.calls_routines = False
+        self.not_counted: dict[str, None] = {}
+        """What `cost` leaves out, in words."""
         self._parts: list[tuple[Function, Source | Recurrent | Work, Repeat]] = []
         signed = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
         self.told = signed.told
@@ -114,7 +115,7 @@ class Recurrent:
                 case Turn():
                     self._turn(part)
                 case Called():
-                    self.calls_routines = True
+                    self.not_counted["What functions of arrays from outside take is not counted."] = None
                     self._routine(part)
         options = ("*", *self._options()) if self._options() else ()
         self._define(Define(self.name, (*signed.parameters.values(), *options), self._body))
@@ -170,6 +171,7 @@ class Recurrent:
             own = Names(frozenset({*HELPERS, *IMPORTS}))
             made = Recurrent(called, self._sparse, self._exact, self._strict, self._store, own)
             self.definitions += made.definitions
+            self.not_counted.update(made.not_counted)
         else:
             sparse = [p for p in called.params if p in self.orders]
             made = source_of(called, sparse, self._exact, self._strict, in_step)
@@ -235,6 +237,7 @@ class Recurrent:
         last = self._names.fresh_global("last")
         arrays: dict[Given, Node] = {}
         if keeps:
+            self.not_counted["Steps that are made again count once."] = None
             # values that are stored, too, take a run of their own
             kept = self._names.fresh_global("kept")
             size = self._integers.node(turn.size)

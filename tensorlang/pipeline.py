@@ -24,7 +24,7 @@ from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplification import on_disk, read_simplified, simplify_ssa
+from tensorlang.simplification import read_simplified, recalled, simplify_ssa
 from tensorlang.simplification.points import over_points
 from tensorlang.simplification.read_back import read_back
 
@@ -32,7 +32,7 @@ Wrt = str | tuple[str, ...] | None
 
 
 @limited
-@on_disk
+@recalled
 def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
@@ -63,7 +63,7 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     return Derivation(f, s, variables, tuple(steps), result, derived(read_simplified(result), f))
 
 
-@on_disk
+@recalled
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
     """The adjoint: a function of f's parameters, then the output's cotangent, that gives the cotangents of `wrt`.
 
@@ -82,7 +82,7 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
-@on_disk
+@recalled
 def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
@@ -97,7 +97,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
-@on_disk
+@recalled
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises.
 
@@ -113,7 +113,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
-@on_disk
+@recalled
 def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
@@ -129,7 +129,7 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
-@on_disk
+@recalled
 def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
@@ -156,7 +156,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
-@on_disk
+@recalled
 def hessian(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f`: the Jacobian of its gradient, of the parameter's sizes twice; for several parameters
     a tuple, for each of them, of tuples. Raises what `grad` and `jacobian` raise.

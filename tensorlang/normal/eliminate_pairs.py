@@ -94,6 +94,11 @@ class _Split:
 
     def tree(self, e: Expr) -> Expr:
         """The pairs of the parts of an output (5.13, 5.15, 5.17)."""
+        return run(self._tree(e))
+
+    def _tree(self, e: Expr) -> Deep[Expr]:
+        if isinstance(e, MakePair):  # by its sides: the paths to the leaves of a long tuple are as long
+            return MakePair((yield from call(self._tree(e.first))), (yield from call(self._tree(e.second))))
         return _pairs([(path, self.part(e, path)) for path, _ in leaves(e.type)])
 
     def _part(self, e: Expr, path: Path) -> Deep[Expr]:

@@ -12,8 +12,8 @@ from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
 from tensorlang.language.grammar import Add, Bracket, Call, Choice, Expr, Extremum, children
-from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Or, conjuncts
+from tensorlang.language.recall import recall
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, has_recurrences, step_ssa, with_outputs
 from tensorlang.normal.ssa import SSA, LoopStep, States
@@ -40,10 +40,10 @@ from tensorlang.simplification.supports import is_zero_at_zero, on_supports
 __all__ = [
     "STEPS_OF_A_FORM",
     "is_simple",
-    "on_disk",
     "other_forms",
     "passes",
     "read_simplified",
+    "recalled",
     "simplify",
     "simplify_ssa",
 ]
@@ -62,8 +62,8 @@ def is_simple(f: Function) -> bool:
     return f.body in _simple
 
 
-def on_disk(function: Callable[P, Function]) -> Callable[P, Function]:
-    """`function`, of programs and options, with its results kept on disk; simplified ones are still marked as such."""
+def recalled(function: Callable[P, Function]) -> Callable[P, Function]:
+    """`function`, of programs and options, with its results kept; simplified ones are still marked as such."""
     parameters = signature(function)
     what = f"{function.__module__}.{function.__qualname__}"
 

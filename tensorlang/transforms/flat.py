@@ -19,7 +19,7 @@ from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import free_names
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.recursion import Deep, call, run
-from tensorlang.simplification import on_disk, simplify
+from tensorlang.simplification import recalled, simplify
 
 Statement = tuple[Var | IndexArray, Expr]
 """let x = e."""
@@ -33,7 +33,7 @@ class Parts:
     results: tuple[Expr, ...]
 
 
-@on_disk
+@recalled
 def flat(f: Function) -> Function:
     """`f`, simplified, with a parameter for each array that it takes, also for the parts of pairs."""
     params: list[Parameter] = []

@@ -34,7 +34,7 @@ from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
 from tensorlang.normal.tidy import replaced, tidy
 from tensorlang.sets.scopes import postorder
-from tensorlang.simplification import on_disk, read_simplified, simplify, simplify_ssa
+from tensorlang.simplification import read_simplified, recalled, simplify, simplify_ssa
 from tensorlang.simplification.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
 
@@ -255,7 +255,7 @@ def _joint(program: FlatProgram, by: tuple[int, ...], of: tuple[int, ...]) -> _J
     )
 
 
-@on_disk
+@recalled
 def _with_adjoint(f: Function, by: tuple[int, ...], of: tuple[int, ...], outputs: tuple[Var, ...]) -> Function:
     """The results of `f`, then its adjoint with respect to the parameters `by`, for the results `of` with the
     cotangents `outputs`."""
@@ -319,7 +319,7 @@ def _turned(op: Linear) -> Linear:
 
 
 @once
-@on_disk
+@recalled
 def _transposed(
     f: Function, known: tuple[Parameter, ...], inputs: tuple[Var, ...], outputs: tuple[Var, ...]
 ) -> Function:

@@ -15,7 +15,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
-from tensorlang.simplification import on_disk, read_simplified, simplify_ssa
+from tensorlang.simplification import read_simplified, recalled, simplify_ssa
 from tensorlang.transforms.flat import flat, like
 from tensorlang.transforms.linear import FlatProgram, once, variable
 
@@ -76,7 +76,7 @@ def _derived(op: Rates) -> FlatProgram:
     return FlatProgram(_total(op.of.function, op.by))
 
 
-@on_disk
+@recalled
 def _total(f: Function, by: tuple[int, ...]) -> Function:
     return flat(read_simplified(total_derivative(*_prepared(f, by))))
 
@@ -87,7 +87,7 @@ def cotangents(op: FlatProgram, by: tuple[int, ...]) -> FlatProgram:
     return FlatProgram(_adjoint(op.function, by))
 
 
-@on_disk
+@recalled
 def _adjoint(f: Function, by: tuple[int, ...]) -> Function:
     s, _ = adjoint_steps(*_prepared(f, by), f.type)
     return flat(read_simplified(s))

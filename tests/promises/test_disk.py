@@ -24,7 +24,7 @@ from benchmarks.programs import CASES, named
 from tensorlang import disk, pipeline
 from tensorlang.cli import main
 from tensorlang.errors import LimitError
-from tensorlang.language import on_disk
+from tensorlang.language import recall
 from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.census import expressions
 from tensorlang.language.encoded import Encoding, EncodingRefused
@@ -40,10 +40,13 @@ TEXT = "f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of our own, in which everything is kept, however little time it took to make."""
+    """A directory of our own, in which everything is kept, however little time it took to make. This process keeps
+    nothing else."""
     where = tmp_path / "cache"
     monkeypatch.setenv(disk.VARIABLE, str(where))
-    monkeypatch.setattr(on_disk, "LEAST", 0.0)
+    monkeypatch.setattr(recall, "LEAST", 0.0)
+    for kept in (recall._results, recall._encoded):
+        monkeypatch.setattr(kept, "_most", 0)
     return where
 
 
@@ -365,7 +368,7 @@ def test_limits_hold_for_what_is_read(cache: Path) -> None:
 
 
 def test_what_is_made_quickly_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_disk, "LEAST", 1000.0)
+    monkeypatch.setattr(recall, "LEAST", 1000.0)
     tl.grad(tl.parse(TEXT))
     assert not cache.exists()
 
@@ -379,9 +382,9 @@ def test_what_is_no_program_is_refused() -> None:
 AGAIN = """
 import sys
 import tensorlang as tl
-from tensorlang.language import on_disk
+from tensorlang.language import recall
 from tensorlang.language.affine import Size, atom_affine
-on_disk.LEAST = 0.0
+recall.LEAST = 0.0
 f = tl.grad(tl.parse("f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"))
 print(f([1.0, 2.0], [1.0, 1.0, 1.0]))
 print(*sorted(sys.modules), sep="\\n")
@@ -403,9 +406,9 @@ PROCESS = """
 import random, sys
 import tensorlang as tl
 from tensorlang import disk
-from tensorlang.language import on_disk
+from tensorlang.language import recall
 from tensorlang.language.affine import Size, atom_affine
-on_disk.LEAST = 0.0
+recall.LEAST = 0.0
 disk.MOST = 16 * 5_000  # so that entries go while others are read
 texts = [f"f{k}(x: [n]R) = sum i:n. [i < {k}] * sin({k} * x[i])" for k in range(8)]
 random.Random(int(sys.argv[1])).shuffle(texts)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function
-from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Relation
+from tensorlang.language.recall import recall
 from tensorlang.lowering import costs
 from tensorlang.simplification import is_simple, simplify
 from tensorlang.surface.inline import opened

@@ -6,7 +6,7 @@ Q_0 after j steps.
     Q_j = Q_{j+p} from some j on                  Q(t) = Q_j where n - t = j, or j + p, or j + 2 p, ..
     the bounds in Q_1, Q_2, Q_3 grow linearly     Q(t) = Q_1 with bounds moved on by n - t - 1 such increments
 
-A guess may be wrong: it is accepted only if it fulfils the equations of `derivative.recurrence_supports`.
+A guess may be wrong: it is accepted only if it fulfils the equations of `recurrence_supports`.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def guesses(
         if (j == _SETTLED and _has_more(found[-1], found[-2])) or (j == 2 and _grows(found)):
             return  # each step looks up further elements
         if j <= _SETTLED and not (j == 1 and _has_more(found[1], first)):  # else the next step is a better guess
-            yield _periodic(found, 1, 1, gone) if j == 1 else _periodic([first, found[-1]], 1, 1, gone)
+            yield _periodic(found if j == 1 else [first, found[-1]], 1, 1, gone, size)
         for p in range(1, len(found)):
             if same(found[-1 - p], found[-1]):
-                yield _periodic(found, len(found) - 1 - p, p, gone)
+                yield _periodic(found, len(found) - 1 - p, p, gone, size)
                 return
         if j == _SETTLED and any(relations(p) for p in found[-1].values()):
             return  # compositions of relations only grow
@@ -112,15 +112,16 @@ def _given(p: Predicate, context: Predicate) -> Predicate:
     return p if known is None else known
 
 
-def _periodic(found: list[Family], start: int, period: int, gone: Affine) -> Family:
-    """The j-th family at j steps from the end, with the `period` families from `start` on repeated."""
+def _periodic(found: list[Family], start: int, period: int, gone: Affine, most: Affine) -> Family:
+    """The j-th family at j steps from the end, with the `period` families from `start` on repeated; `gone` is the
+    number of steps, at `most` so many."""
     parts = [(equal(gone, constant(j)), found[j]) for j in range(start)]
     if period == 1:
         return _union([*parts, (at_most(constant(start), gone), found[start])])
     for r in range(period):
         k = Index("k")
         again = equal(gone - start - r, atom_affine(k) * period)
-        parts.append((exists([(k, gone + 1)], again), found[start + r]))
+        parts.append((exists([(k, most + 1)], again), found[start + r]))
     return _union(parts)
 
 

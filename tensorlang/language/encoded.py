@@ -120,6 +120,10 @@ _FIELDS = {
     kind: tuple(zip(form, kind.__dataclass_fields__, strict=False))  # type: ignore[attr-defined]
     for kind, form in _FORMS.items()
 }
+_WITH_PARTS = {
+    kind: tuple((form, name) for form, name in fields if form in _NODES or form in _SEVERAL or form in "?+f")
+    for kind, fields in _FIELDS.items()
+}
 _TAGS = {kind: tag for tag, kind in enumerate(_FORMS)}
 _FAMILIES = {Index: 0, IndexArray: 0, Var: 1, Relation: 2}
 _COUNTERS = (serials, variables, relations)
@@ -192,18 +196,15 @@ class Encoding:
 
     def _enter(self, root: Any) -> None:
         """Give places to all nodes of which `root` is made, then to `root`."""
-        stack = [root]
+        known = self._places
+        stack = [(root, False)]
         while stack:
-            node = stack[-1]
-            if node in self._places:
-                stack.pop()
-                continue
-            parts = [part for part in _parts(node) if part not in self._places]
-            if parts:
-                stack += reversed(parts)
-            else:
+            node, ready = stack.pop()
+            if ready:
                 self._add(node)
-                stack.pop()
+            elif node not in known:
+                stack.append((node, True))
+                stack += [(part, False) for part in reversed(_parts(node)) if part not in known]
 
     def _add(self, node: Any) -> None:
         self._places[node] = len(self._nodes)
@@ -269,7 +270,7 @@ class Encoding:
 def _parts(node: Any) -> list[Any]:
     """The nodes of which `node` is made. Raises `EncodingRefused` for a node that can't be encoded."""
     found: list[Any] = []
-    for form, name in _FIELDS[type(node)]:
+    for form, name in _WITH_PARTS[type(node)]:
         x = getattr(node, name)
         if form in _NODES or (form == "?" and x is not None):
             found.append(x)

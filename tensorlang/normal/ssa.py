@@ -24,7 +24,7 @@ and for a difference the points of the subtracted term.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -443,15 +443,14 @@ def live(s: SSA) -> SSA:
             late = late or any([y in kept for y in before])
             wanted.update(before)
             kept[x] = None
-    in_order = not late and len(kept) == len(wanted)
-    order = dict.fromkeys(reversed(kept)) if in_order else _in_order(s, defined)
+    is_in_order = not late and len(kept) == len(wanted)
+    order = dict.fromkeys(reversed(kept)) if is_in_order else _wanted_in_order(s, defined)
     names = {x: name for x, name in s.names.items() if x in order}
     return replace(s, statements=tuple(order), names=names)
 
 
-def _in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement, None]:
+def _wanted_in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement, None]:
     """The statements on which outputs depend, each after those that it needs; those of `s` may be in any order."""
-    order: dict[Statement, None] = {}
     wanted: set[Statement] = set()
     stack = output_list(s.outputs)
     while stack:
@@ -459,11 +458,19 @@ def _in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement,
         if x not in wanted:
             wanted.add(x)
             stack += needs(x, defined)
-    for start in (*s.statements, *output_list(s.outputs)):
-        stack = [start] if start in wanted and start not in order else []
+    return in_order((x for x in (*s.statements, *output_list(s.outputs)) if x in wanted), lambda x: needs(x, defined))
+
+
+def in_order(
+    statements: Iterable[Statement], before: Callable[[Statement], Iterable[Statement]]
+) -> dict[Statement, None]:
+    """The `statements`, each after those that must be `before` it, and otherwise as they are given."""
+    order: dict[Statement, None] = {}
+    for start in statements:
+        stack = [start] if start not in order else []
         while stack:
             x = stack[-1]
-            missing = [y for y in needs(x, defined) if y not in order]
+            missing = [y for y in before(x) if y not in order]
             if missing and x not in order:
                 stack += reversed(missing)
             else:

@@ -42,7 +42,9 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     comparison,
+    in_order,
     live,
+    needs,
     operands,
     output_list,
     own_indices,
@@ -101,7 +103,12 @@ def narrow(s: SSA) -> SSA:
         return s
     made: dict[_Part, Statement] = {}
     stored: dict[IndexArray, Element] = {}
-    for x in s.statements:
+
+    def before(x: Statement) -> list[Statement]:  # also outcomes that only the part of `x` looks up
+        asked = (a.array for part in parts[x] for a in lookups(part.pred))
+        return [*needs(x, arrays), *(arrays[array] for array in asked if array in arrays)]
+
+    for x in in_order(s.statements, before):
         for part in parts[x]:
             given = [made[chosen[(part, k), y]] for k, y in enumerate(operands(x))]
             made[part] = y = looking_up(_restricted(part, given), stored)

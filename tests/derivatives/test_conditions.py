@@ -295,3 +295,15 @@ def test_what_users_report_as_nan_has_the_gradient_of_the_branch_that_is_taken(r
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found[np.isfinite(elsewhere)], elsewhere[np.isfinite(elsewhere)], rtol=1e-5)
     assert np.isfinite(tl.hessian(f)(x)).all()
+
+
+def test_a_statement_is_restricted_by_a_condition_that_is_restricted_itself() -> None:
+    f = tl.parse(
+        "f(y: [n]R, z: [n]R, k: [n]idx(n), q: [n]idx(n)) = let v = gen i:n. [k[i] = q[i]] * (0.5 + y[i]) in "
+        "gen i:n. max j:n. [j / 3 < z[j]] * v[j]"
+    )
+    adjoint = tl.adjoint(f, "y")
+    given = {"y": np.array([1.0, 3.0, 2.0, 4.0]), "z": np.array([1.0, 1.0, 0.0, 2.0])}
+    given |= {"k": np.array([0, 1, 2, 3]), "q": np.array([0, 1, 2, 0]), "f_bar": np.ones(4)}
+    np.testing.assert_array_equal(tl.evaluate(adjoint, **given), [0, 4, 0, 0])
+    np.testing.assert_array_equal(tl.lower(adjoint)(**given), [0, 4, 0, 0])

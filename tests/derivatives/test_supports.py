@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.derivatives.derivation import RECURRENCE
+from tensorlang.surface.parse import reread
 from tests.derivatives.test_recurrences import arguments, assert_close
 
 EXACT = {
@@ -77,6 +78,23 @@ def test_its_values_are_those_of_jax(name: str) -> None:
             given = list(map(jnp.asarray, arguments(f, T=steps, n=n)))
             y, pull = jax.vjp(tl.lower(f), *given)
             assert_close(a(*given, jnp.ones_like(y)), pull(jnp.ones_like(y)))
+
+
+def test_supports_of_every_other_time_are_written_with_ranges_that_are_sizes() -> None:
+    text = (
+        "f(x: [n]R, y: [n]R) = let h = fold t:n with s = y, z = 1. (gen i:n. tanh(z), sin(sum j:n. s[t])) "
+        "in sum i:n. fst(h)[i] * x[i]"
+    )
+    once = tl.adjoint(tl.parse(text), "y")
+    assert "exists" in str(once)
+    given = {"x": np.ones(4), "y": np.linspace(-1, 1, 4), "f_bar": 2.0}
+    found = tl.evaluate(once, **given)
+    np.testing.assert_allclose(tl.evaluate(reread(str(once)), **given), found)
+    twice = tl.adjoint(once, "y")
+    bar = np.linspace(1, 2, 4)
+    np.testing.assert_allclose(
+        tl.lower(twice)(**given, f_adjoint_bar=bar), tl.evaluate(twice, **given, f_adjoint_bar=bar), rtol=1e-5
+    )
 
 
 def test_where_no_support_is_proved_the_derivation_says_that_the_cost_is_only_counted() -> None:

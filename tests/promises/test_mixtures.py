@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.surface.parse import reread
 from tests.support.mixtures import REALS, mixed_data, mixture
 from tests.support.traced import work
 
@@ -38,8 +39,8 @@ def slope(f: Callable[[float], float]) -> float | None:
 
 
 def check(seed: int, second: bool = False) -> None:
-    """Assert that the code of a program and of its adjoint is right, and that the adjoint is the gradient by
-    differences."""
+    """Assert that the code of a program and of its adjoint is right, that the adjoint is the gradient by differences,
+    and that its text is a program again."""
     text, n, rng = mixture(seed, depth=2 + seed % 2), (3, 2, 1, 0, 4)[seed % 5], np.random.default_rng(seed)
     f = tl.parse(text)
     given = mixed_data(n, seed)
@@ -51,6 +52,7 @@ def check(seed: int, second: bool = False) -> None:
     asked = given | {bar: random_like(value, rng)}
     found = tl.evaluate(adjoint, **asked)
     assert same(tl.lower(adjoint)(**asked), found), text
+    assert same(tl.evaluate(reread(str(adjoint)), **asked), found), text
     way = {x: random_like(given[x], rng) for x in REALS}
 
     def along(g: tl.Function, at: dict[str, Any], left: Any, wrt: tuple[str, ...]) -> Callable[[float], float]:

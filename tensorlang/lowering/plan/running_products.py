@@ -126,7 +126,8 @@ def _triangle(e: Expr, known: Mapping[Var, Triangle], strict: bool) -> Triangle 
 
 
 def _ends_of(t: ProductTerm, sizes: Ranges) -> frozenset[Index] | None:
-    """The indices of an array that the conditions of `t` tie, two or all, if no factor has two of them."""
+    """The indices of an array that the conditions of `t` tie, two or all, if each factor has one of them, or can be
+    taken apart into such."""
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint(sizes)]
     ends = ends_of_pair(of_pairs(ties), ranked=True)
     if ends is None:
@@ -135,8 +136,11 @@ def _ends_of(t: ProductTerm, sizes: Ranges) -> frozenset[Index] | None:
         ends = frozenset(sizes) if asks or tied else None
     elif not ends <= sizes.keys() or (len({sizes[i] for i in ends}) > 1 and not any(map(is_ranking, ties))):
         return None
-    both = [part for part in t.factors if not _is_of_pair(part)] if ends is not None else []
-    return None if ends is None or any(ends <= read_at(part) for part in both) else ends
+    if ends is None:
+        return None
+    both = [part for part in t.factors if ends <= read_at(part)]
+    is_split = all(map(_is_of_pair, both)) and (len(ends) > 2 or pairs_of(both, *ends) is not None)
+    return ends if is_split else None
 
 
 def _is_apart(t: ProductTerm, indices: Collection[Index]) -> bool:

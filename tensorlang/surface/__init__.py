@@ -23,6 +23,7 @@ Python
 
 Both
     quotients of indices; conditions on values                    quotients.py, guards.py
+    a choice between values of any type                           either.py
     the standard library, also with options                       library.py, options.py
 
 Functions of numbers

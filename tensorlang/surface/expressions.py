@@ -36,13 +36,13 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
-    bracket,
     number,
     real,
 )
 from tensorlang.language.types import Array, Pair
 from tensorlang.recursion import Deep, call
 from tensorlang.surface.binding_forms import BindingReader
+from tensorlang.surface.either import either, one_type
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.lex import Token
 from tensorlang.surface.mistakes import letters
@@ -267,21 +267,26 @@ class ExpressionReader(BindingReader):
         return self.piece(Bracket(p, body.expr), token.start)
 
     def _if(self) -> Deep[Piece]:
-        """`if c then a else b`: [c] * a + [not c] * b."""
+        """`if c then a else b`, of two values of one type."""
         token = self.advance()
         p = yield from call(self.predicate())
         self.expect("then", "`and`, `or` or `then`")
         held: Piece = yield from call(self.expression())
-        self.need_number(held, "what follows `then`")
+        self.need_value(held, "what follows `then`")
         if self.token.kind != "else":
             raise self.unexpected(
                 "an operator or `else`", "both sides are said: if x > 0 then a else b; [x > 0] * a is 0 elsewhere"
             )
         self.advance()
         other: Piece = yield from call(self.expression())
-        self.need_number(other, "what follows `else`")
-        q = opposite(p, self.holds)
-        return self.piece(Add(bracket(p, held.expr), bracket(q, other.expr), 1), token.start)
+        self.need_value(other, "what follows `else`")
+        if held.expr.type is not other.expr.type:
+            raise TypeMismatch(
+                f"both sides of `if` have one type, found {held.expr.type} and {other.expr.type}",
+                self.span(held.start, other.end),
+                one_type(held.expr.type, other.expr.type),
+            )
+        return self.piece(either(p, held.expr, opposite(p, self.holds), other.expr), token.start)
 
     def _negation(self) -> Deep[Piece]:
         token = self.advance()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tensorlang.language.grammar import Add, bracket
 from tensorlang.surface import foreign
-from tensorlang.surface.refusals import need_number
-from tensorlang.surface.scope import built
+from tensorlang.surface.either import either, one_type
+from tensorlang.surface.scope import built, refuse
 from tensorlang.surface.terms import Term, apply, as_cond, as_idx, as_term, part_of, term
 
 
@@ -41,22 +40,22 @@ def real(i: object) -> Term:
 
 
 def where(condition: object, a: object, b: object) -> Term:
-    """`a` where `condition` holds and `b` elsewhere: numbers, of which only the one that is taken is evaluated.
+    """`a` where `condition` holds and `b` elsewhere: numbers, arrays or pairs of one type, of which only the one that
+    is taken has to exist.
 
-    The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and the
-    other number has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
-    of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
+    For numbers the same as condition * a + ~condition * b, for the derivative too: it is that of the side that is
+    taken, and the other side has none, whatever it would be. There is one condition; where each element has its own,
+    write tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)). Raises `TypeMismatch` for sides of different types.
 
     >>> print(tl.function(lambda x: tl.where(x > 0, x, 0), x=tl.R)(-2.0))
     0.0
     """
     p = as_cond(condition, "what tl.where chooses by")
     left, right = as_term(a), as_term(b)
-    for part in (left, right):
-        need_number(part.expr.type, "tl.where", "tl.where(c, x[i], y[i])")
-    q = ~p
-    e = built(Add, bracket(p.pred, left.expr), bracket(q.pred, right.expr), 1)
-    return term(e, p, left, right)
+    kinds = left.expr.type, right.expr.type
+    if kinds[0] is not kinds[1]:
+        refuse(f"both sides of tl.where have one type, found {kinds[0]} and {kinds[1]}", one_type(*kinds, python=True))
+    return term(built(either, p.pred, left.expr, (~p).pred, right.expr), p, left, right)
 
 
 foreign.terms_are_made_by(apply, where)

@@ -1,9 +1,9 @@
 """Random programs that mix constructs that other generators keep apart, written as text.
 
-Recurrences whose steps have conditions on values and read index arrays, and whose states are compared and chosen from
-later; derivatives inside of programs; programs of the library; arrays of pairs; relations, quotients, extrema within
-groups and `until`. All axes are of one size n, or n + 1; whatever the data, all accesses are in bounds, and no extremum
-is over nothing.
+Recurrences whose steps have conditions on values, keep their states under some of them, and read index arrays, and
+whose states are compared and chosen from later; derivatives inside of programs; programs of the library; arrays of
+pairs; relations, quotients, extrema within groups and `until`. All axes are of one size n, or n + 1; whatever the data,
+all accesses are in bounds, and no extremum is over nothing.
 """
 
 from __future__ import annotations
@@ -153,12 +153,20 @@ class _Writer:
         t, states = self.new("t"), [self.new("s") for _ in range(self.rng.choice((1, 1, 2)))]
         until = f" until {states[0]} * {states[0]} < 0.05" if self.chance(30) else ""
         inits = ", ".join(f"{s} = {self.leaf(bound)}" for s in states)
-        steps = self.within(states, [], lambda: [f"tanh({self.number(fuel - 1, [*bound, t])})" for _ in states])
+
+        def step(s: str) -> str:
+            return self.perhaps(f"tanh({self.number(fuel - 1, [*bound, t])})", s, [*bound, t])
+
+        steps = self.within(states, [], lambda: [step(s) for s in states])
         loop = f"fold {self.rng.choice(('', 'reversed '))}{t}:n with {inits}{until}. "
         if len(states) == 1:
             return f"({loop}{steps[0]})"
         h = self.new("h")
         return f"(let {h} = {loop}({', '.join(steps)}) in fst({h}) * snd({h}))"
+
+    def perhaps(self, step: str, state: str, bound: Sequence[str]) -> str:
+        """`step`, or else the state as it was."""
+        return f"(if {self.condition(bound)} then {step} else {state})" if self.chance(25) else step
 
     def within(self, numbers: list[str], vectors: list[str], make: Callable[[], list[str]]) -> list[str]:
         """The text that `make` writes in a step, which may read these states."""
@@ -175,20 +183,21 @@ class _Writer:
         word = self.rng.choice(("fold", "scan", "scan", "prescan"))
         head = f"let {h} = {word} {self.rng.choice(('', 'reversed '))}{t}:n with {s} = {self.rng.choice(self.vectors)}"
         if self.chance(60):
-            (step,) = self.within([], [s], lambda: [f"gen {i}:n. tanh({self.number(fuel, [t, i])})"])
+            new = lambda: [self.perhaps(f"(gen {i}:n. tanh({self.number(fuel, [t, i])}))", s, [t])]
+            (step,) = self.within([], [s], new)
             (self.vectors if word == "fold" else self.matrices).append(h)
             return f"{head}. {step} in "
-        made = lambda: [f"gen {i}:n. tanh({self.number(fuel, [t, i])})", f"sin({self.number(fuel, [t])})"]
-        steps = ", ".join(self.within([z], [s], made))
+        made = lambda: f"(gen {i}:n. tanh({self.number(fuel, [t, i])}), sin({self.number(fuel, [t])}))"
+        (steps,) = self.within([z], [s], lambda: [self.perhaps(made(), f"({s}, {z})", [t])])
         first, second, g = self.new("m"), self.new("v"), self.new("g")
         if word == "fold":
             self.vectors.append(first)
             self.numbers.append(second)
-            return f"{head}, {z} = c. ({steps}) in let {first} = fst({h}) in let {second} = snd({h}) in "
+            return f"{head}, {z} = c. {steps} in let {first} = fst({h}) in let {second} = snd({h}) in "
         self.matrices.append(first)
         self.vectors.append(second)
         parts = f"let {first} = gen {g}:n. fst({h}[{g}]) in let {second} = gen {g}:n. snd({h}[{g}]) in "
-        return f"{head}, {z} = c. ({steps}) in {parts}"
+        return f"{head}, {z} = c. {steps} in {parts}"
 
     def let(self) -> str:
         """A binding, whose name may be used afterwards."""
@@ -210,6 +219,8 @@ class _Writer:
             (2, "p", lambda: f"gen {i}:n. ({e()}, {e()})"),
             (2, "a", lambda: f"gen {i}:n. {word} {j}:n{where}. {pair()}"),
             (2, "b", lambda: f"gen {i}:n. {e()} {self.rng.choice(('<', '<=', '>'))} {self.number(1, [i])}"),
+            (2, "v", lambda: f"if {self.condition([])} then {a} else (gen {i}:n. {e()})"),
+            (1, "p", lambda: f"if {self.condition([])} then {self.rng.choice(self.pairs)} else gen {i}:n. ({e()}, 1)"),
             (2, "v", lambda: f"grad {a}. sum {i}:n. {e()}"),
             (1, "m", lambda: f"jacobian {a}. gen {i}:n. {e()}"),
             (1, "v", lambda: f"{self.rng.choice(('softmax', 'prefix_sum'))}(gen {i}:n. {e()})"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tensorlang.language.affine import IndexArray, Lookup
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms
+from tensorlang.language.affine import IndexArray
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, lookups
 from tensorlang.normal.ssa import (
     Addend,
     Addition,
@@ -57,8 +57,10 @@ def _is_of_states(p: Predicate, step: LoopStep, made: Mapping[IndexArray, Defini
     """Whether `p` is a condition on states and values, and does not depend on the time."""
     seen: set[Statement] = set()
     stack: list[Statement] = []
-    for a in free_atoms(p):
-        if not isinstance(a, Lookup) or a.at or a.array not in made:
+    if free_atoms(p):
+        return False
+    for a in lookups(p):
+        if a.at or a.array not in made:  # the time is not
             return False
         stack.append(made[a.array])
     while stack:

@@ -163,7 +163,7 @@ class _Backwards:
         ]
         stored = not_made_again(self.loop, stored, outputs, sides, defined, dependent)
         extra = [x for x in stored if x not in outputs]
-        held = self._stored(outputs, extra, choices_of(new[x] for x in self.program.statements))
+        held = self._stored(outputs, extra, choices_of(x for x in statements if x not in dependent))
         cut = {x: Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(stored)}
         place_of = {x: outputs.index(x) if x in outputs else len(outputs) + extra.index(x) for x in stored}
 

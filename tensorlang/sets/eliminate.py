@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import permutations
 from math import gcd
 
-from tensorlang.language.affine import Affine, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
+    TRUE,
     And,
     Equal,
     Exists,
@@ -67,10 +68,16 @@ def exists_at_all(a: Affine) -> Predicate:
 
 
 def tightened(p: Predicate) -> Predicate:
-    """A comparison of integers in lowest terms: 2*i - 3 >= 0 is i - 2 >= 0, and 2*i = 3 is false."""
+    """A comparison of integers in lowest terms: 2*i - 3 >= 0 is i - 2 >= 0, 2*i = 3 is false, and k >= 0 true."""
     if not isinstance(p, Equal | NonNegative):
         return p
     a = p.difference if isinstance(p, Equal) else p.value
+    if (
+        isinstance(p, NonNegative)
+        and a.constant >= 0
+        and all(k > 0 and isinstance(x, Lookup) and not x.at for x, k in a.terms)
+    ):
+        return TRUE
     d = gcd(*(k for _, k in a.terms))
     if isinstance(p, Equal) and a.constant % max(d, 1):
         return FALSE

@@ -18,6 +18,7 @@ from tensorlang.language.predicates import (
     TRUE,
     Equal,
     Exists,
+    NonNegative,
     Or,
     Predicate,
     at_most,
@@ -77,7 +78,8 @@ def _solve(
         values = {i: a.substitute(change) for i, a in values.items()}
         values[index] = value
         rest = [substitute(q, change) for q in parts if q is not equation]
-        parts = list(conjuncts(conjunction([*rest, in_range(value, free.pop(index), ranges)])))
+        rest += conjuncts(in_range(value, free.pop(index), ranges))
+        parts = list(conjuncts(conjunction(q for q in rest if not _is_obvious(q, ranges))))
 
 
 def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predicate, Index, Affine] | None:
@@ -127,24 +129,43 @@ def _is_longer(a: Affine, b: Affine) -> bool:
 
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
-    """0 <= a < size, without bounds that are obvious from the ranges of the indices."""
+    """0 <= a < size, and the elements in `a` exist, without bounds that are obvious from the ranges of the indices."""
     if any(a is atom_affine(i) and ranges.get(i) is size for i in a.indices):
         return TRUE
+    ends = _ends(a, ranges)
+    if ends is None:
+        return within(a, size)
+    least, most = ends
+    lower = TRUE if _never_negative(least) else at_most(constant(0), a)
+    upper = TRUE if _never_negative(size - most - 1) else less(a, size)
+    places = [(at, n) for lookup in a.lookups for at, n in zip(lookup.at, lookup.array.sizes, strict=True)]
+    inside = (in_range(at, n, ranges) for at, n in places if _ends(at, ranges) is not None)
+    return conjunction([lower, upper, exists_at_all(a), *inside])
+
+
+def _ends(a: Affine, ranges: Ranges) -> tuple[Affine, Affine] | None:
+    """The least and the greatest value of `a`, or bounds of these; None if the range of an index is not known."""
     least = most = constant(a.constant)
     for atom, k in a.terms:
         match atom:
             case Index():
                 if atom not in ranges:
-                    return within(a, size)
+                    return None
                 low, high = constant(0), (ranges[atom] - 1) * k
             case Lookup(array, _):
                 low, high = constant(0), (array.size - 1) * k
             case Size():
                 low = high = Affine(((atom, k),), 0)
         least, most = (least + low, most + high) if k > 0 else (least + high, most + low)
-    lower = TRUE if _never_negative(least) else at_most(constant(0), a)
-    upper = TRUE if _never_negative(size - most - 1) else less(a, size)
-    return conjunction([lower, upper, exists_at_all(a)])
+    return least, most
+
+
+def _is_obvious(q: Predicate, ranges: Ranges) -> bool:
+    """Whether `q` is a bound of an element that holds since the element is in its range."""
+    if not isinstance(q, NonNegative) or not q.value.lookups:
+        return False
+    ends = _ends(q.value, ranges)
+    return ends is not None and _never_negative(ends[0])
 
 
 def _never_negative(a: Affine) -> bool:

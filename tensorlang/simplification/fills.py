@@ -132,6 +132,8 @@ class _Pass:
             around = conjunction([ranges, p])
             sides = self._read(x.left, around), self._read(x.right, around)
             parts.append(comparison(x.op, conjunction([x.guard, p]), *sides, x.array.name))
+        if any(c.array is x.array for c in parts):  # it is asked in one of them alone
+            return
         self.new.update((c, c) for c in parts)
         self.compared[x.array] = _Filled(y.few, parts[0], y.rest, parts[1])
 

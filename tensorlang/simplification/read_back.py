@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, bound_index
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, bound_index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
@@ -31,7 +31,8 @@ from tensorlang.language.grammar import (
     number,
     sums,
 )
-from tensorlang.language.lets import under
+from tensorlang.language.lets import Binding, under
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.as_program import element, sum_of_terms
@@ -81,7 +82,7 @@ def read_back(s: SSA) -> Function:
     taken |= {x.array.name for x in s.statements if isinstance(x, Defining)}
     choices = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
     reader = _Reader(_inlined(s, extrema), extrema, choices, taken | set(s.names.values()))
-    bindings: list[tuple[Var | IndexArray, Expr]] = []
+    bindings: list[Binding] = []
     for x in s.statements:
         if isinstance(x, Defining):
             bindings.append((x.array, reader.whole(x)))
@@ -95,7 +96,20 @@ def read_back(s: SSA) -> Function:
             return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return reader.whole(outputs)
 
-    return Function(s.name, s.params, under(bindings, run(tree(s.outputs))), s.results)
+    body = run(tree(s.outputs))
+    if choices:
+        bindings = _read(bindings, body)
+    return Function(s.name, s.params, under(bindings, body), s.results)
+
+
+def _read(bindings: list[Binding], body: Expr) -> list[Binding]:
+    """The bindings that are read: a choice need not be, where any of the values to choose from is the same."""
+    wanted, kept = {*free_names(body)}, []
+    for x, e in reversed(bindings):
+        if x in wanted:
+            kept.append((x, e))
+            wanted.update(free_names(e))
+    return kept[::-1]
 
 
 def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:

@@ -27,8 +27,9 @@ def either(p: Predicate, a: Expr, q: Predicate, b: Expr) -> Expr:
         """`e`, or its name."""
         if isinstance(e, MakePair) or _is_read(e):
             return e
-        named.append((Var(name, e.type), bracket(p, e)))
-        return named[-1][0]
+        made = Var(name, e.type)
+        named.append((made, bracket(p, e)))
+        return made
 
     def visit(a: Expr, b: Expr) -> Deep[Expr]:
         match a.type:

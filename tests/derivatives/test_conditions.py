@@ -189,8 +189,6 @@ def test_a_comparison_is_no_value() -> None:
     assert "if x < y then a else b" in str(caught.value.hint)
     with pytest.raises(tl.TypeMismatch, match="a comparison takes numbers, found an array"):
         tl.function(lambda x: (x > 0) * 1, x=tl.R[n])
-    with pytest.raises(tl.TypeMismatch, match=r"tl.where takes numbers, found an array"):
-        tl.function(lambda x: tl.where(x[0] > 0, x, x), x=tl.R[3])
 
 
 def test_a_condition_that_is_asked_twice_is_evaluated_once() -> None:
@@ -307,3 +305,67 @@ def test_a_statement_is_restricted_by_a_condition_that_is_restricted_itself() ->
     given |= {"k": np.array([0, 1, 2, 3]), "q": np.array([0, 1, 2, 0]), "f_bar": np.ones(4)}
     np.testing.assert_array_equal(tl.evaluate(adjoint, **given), [0, 4, 0, 0])
     np.testing.assert_array_equal(tl.lower(adjoint)(**given), [0, 4, 0, 0])
+
+
+WHOLE = {
+    "arrays": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then x else y",
+    "computed arrays": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (gen i:n. x[i] * y[i]) else (gen i:n. if x[i] < c "
+    "then sin(x[i]) else c)",
+    "matrices": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (gen i:n, j:n. x[i] * y[j]) else gen i:n, j:n. x[j]",
+    "pairs": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (x, c) else (y, c * c)",
+    "pairs of pairs": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (x, (c, y)) else (y, (sum i:n. x[i], x))",
+    "arrays of pairs": "f(x: [n]R, y: [n]R, c: R) = gen i:n. if x[i] > y[i] then (x[i], c) else (c * y[i], y[i])",
+    "recurrences": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (scan t:n with s = c. sin(s * x[t])) else y",
+    "states": "f(x: [n]R, y: [n]R, c: R) = fold t:n with s = x. if y[t] > 0 then (gen i:n. sin(s[i]) * y[t]) else s",
+    "several states": "f(x: [n]R, y: [n]R, c: R) = fold t:n with a = c, b = x. "
+    "if y[t] > 0 then (sin(a), gen i:n. a * b[i]) else (a, b)",
+    "one in another": "f(x: [n]R, y: [n]R, c: R) = if c > 0 then (if c > 1 then x else y) else gen i:n. 2 * x[i]",
+    "sides that exist where they are taken": "f(x: [n]R, y: [n]R, c: R) = if n > 0 then (gen i:n. x[0] * c) else y",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("c", [-0.5, 0.5, 1.5])
+def test_arrays_and_pairs_are_chosen_part_by_part(name: str, c: float) -> None:
+    f = tl.parse(WHOLE[name])
+    assert str(tl.parse(str(f))) == str(f)
+    adjoint, rng = tl.adjoint(f), np.random.default_rng(0)
+    with jax.enable_x64(True):
+        for n in (0, 1, 5):
+            given = {"x": rng.normal(size=n), "y": rng.normal(size=n), "c": c}
+            value = tl.evaluate(f, **given)
+            bar = jax.tree.map(lambda x: rng.normal(size=np.shape(x)), value)
+            way = jax.tree.map(lambda x: rng.normal(size=np.shape(x)), given)
+            found = tl.lower(adjoint)(**given, f_bar=bar)
+
+            def along(h: float, given: Any = given, way: Any = way, bar: Any = bar) -> float:
+                at = jax.tree.map(lambda a, b: a + h * b, given, way)
+                return sum(
+                    np.sum(a * b) for a, b in zip(*map(jax.tree.leaves, (tl.evaluate(f, **at), bar)), strict=True)
+                )
+
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), tl.lower(f)(**given), value)
+            slope = sum(np.sum(a * way[x]) for a, x in zip(found, "xyc", strict=True))
+            np.testing.assert_allclose(slope, (along(1e-6) - along(-1e-6)) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_both_sides_of_a_choice_have_one_type() -> None:
+    with pytest.raises(tl.TypeMismatch, match=r"both sides of `if` have one type, found \[n\]R and R") as caught:
+        tl.parse("f(x: [n]R, c: R) = if c > 0 then x else 0")
+    assert caught.value.hint == "the number everywhere: gen i:n. 0"
+    with pytest.raises(tl.TypeMismatch, match=r"both sides of tl.where have one type") as caught:
+        tl.function(lambda x: tl.where(x[0] > 0, x, 0), x=tl.R[3])
+    assert caught.value.hint == "the number everywhere: tl.gen(3, lambda i: 0)"
+    f = tl.function(lambda x: tl.where(x[0] > 0, (x, x[1]), (tl.gen(3, lambda i: -x[i]), 2)), x=tl.R[3])
+    np.testing.assert_array_equal(tl.evaluate(f, [-1, 2, 3])[0], [1, -2, -3])
+
+
+def test_a_step_that_keeps_its_states_at_one_time_goes_on_at_the_next() -> None:
+    """A compiled loop may end only where a condition on the states alone keeps them."""
+    f = tl.parse("f(x: [n]R, m: [n]R) = fold t:n with s = 1. if m[t] > 0 then s * x[t] else s")
+    x, m = np.array([2.0, 3, 5, 7]), np.array([1.0, 0, 0, 1])
+    assert tl.evaluate(f, x, m) == tl.lower(f)(x, m) == 14
+    assert "while_loop" not in tl.lower(f).source
+    until = tl.parse("f(x: [n]R, m: [n]R) = fold t:n with s = 1. if s < 9 then s * x[t] else s")
+    assert "while_loop" in tl.lower(until).source
+    assert tl.evaluate(until, x, m) == tl.lower(until)(x, m) == 30

@@ -46,7 +46,7 @@ def check(seed: int, second: bool = False) -> None:
     given = mixed_data(n, seed)
     value = tl.evaluate(f, **given)
     assert same(tl.lower(f)(**given), value), text
-    assert same(tl.evaluate(tl.parse(str(tl.simplify(f))), **given), value), text
+    assert same(tl.evaluate(reread(str(tl.simplify(f))), **given), value), text
     adjoint = tl.adjoint(f, tuple(REALS))
     (bar,) = {p.name for p in adjoint.params} - given.keys()
     asked = given | {bar: random_like(value, rng)}

@@ -139,8 +139,12 @@ def _ends_of(t: ProductTerm, sizes: Ranges) -> frozenset[Index] | None:
     if ends is None:
         return None
     both = [part for part in t.factors if ends <= read_at(part)]
-    is_split = all(map(_is_of_pair, both)) and (len(ends) > 2 or pairs_of(both, *ends) is not None)
-    return ends if is_split else None
+    if not all(map(_is_of_pair, both)):
+        return None
+    if len(ends) > 2:
+        return ends
+    row, summed = ends
+    return ends if pairs_of(both, row, summed) is not None else None
 
 
 def _is_apart(t: ProductTerm, indices: Collection[Index]) -> bool:

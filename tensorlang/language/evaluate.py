@@ -252,7 +252,8 @@ class Evaluator:
             return np.concatenate([first, second])
         terms: Values = yield from call(self._real(body, inner))
         if not self.exact:
-            return np.bincount(rows, weights=terms, minlength=points.count)
+            found = np.bincount(rows, weights=terms, minlength=points.count)
+            return found.astype(np.float64, copy=False)  # of no terms they are integers
         total = self._full(points.count, Fraction(0))
         np.add.at(total, rows, terms)
         return total

@@ -69,6 +69,12 @@ def test_every_equation_of_figures_4_and_5(equation: str, text: str, args: tuple
     assert all(isinstance(x, Fraction) for leaf in to_leaves(parse(text).type, exact) for x in np.ravel(leaf))
 
 
+def test_a_sum_of_no_terms_is_a_floating_point_number() -> None:
+    f = parse("f(x: [n]R) = fold t:n with s = (sum i:n. [n = 1] * x[i]). s + x[t]")
+    assert evaluate(f, [0.5, 0.25]) == 0.75
+    assert evaluate(f, [0.5, 0.25], exact=True) == Fraction(3, 4)
+
+
 def test_a_relation_is_false_outside_its_range() -> None:
     text = "f(r: rel(n)) = gen i:n + 2. [r(i - 1)]"
     assert same(value(text, np.array([True, False, True])), [0, 1, 0, 1, 0])

@@ -184,8 +184,10 @@ OPERANDS = Category(
         Construct(
             "branch",
             '"if" predicate "then" expression "else" expression',
-            "The first number where the predicate holds, and the second elsewhere: `[p] * a + [not p] * b`. Only the "
-            "one that is taken is evaluated, has to exist, or has a derivative.",
+            "The first value where the predicate holds, and the second elsewhere: of numbers `[p] * a + [not p] * b`, "
+            "and of arrays and pairs, of one type, each of their numbers. Only the one that is taken has to exist, or "
+            "has a derivative. Computed arrays and recurrences are computed before their elements are chosen, without "
+            "their terms where they are not taken.",
             "rooted(x: [n]R) = gen i:n. if x[i] > 0 then sqrt(x[i]) else 2 * x[i]",
             "tl.gen(n, lambda i: tl.where(x[i] > 0, tl.sqrt(x[i]), 2 * x[i]))",
             (Compared, Add, Bracket),

@@ -10,11 +10,11 @@ steps that sum over pairs of bodies. So x, the largest of these arrays, is not k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Index, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import conjunction, equal, substitute
 from tensorlang.language.types import R, array
@@ -30,10 +30,12 @@ from tensorlang.normal.ssa import (
     Statement,
     States,
     factor_indices,
+    looked_up,
     operands,
     output_list,
     own_indices,
     own_ranges,
+    selections,
     states,
     summed_indices,
 )
@@ -47,10 +49,11 @@ from tensorlang.simplification.recurrences import tidy_recurrences
 def sums_in_steps(s: SSA) -> SSA:
     """`s`, whose recurrences sum what their steps give over axes that nothing else needs."""
     outputs = set(output_list(s.outputs))
+    made = selections(s.statements).keys()  # a step knows none of these
     for x in s.statements:
         if isinstance(x, States) and x.word == "scan" and len(x.shape) > 2 and x not in outputs:
             readers = [y for y in s.statements if x in operands(y)]
-            parts = {y: part for y in readers if (part := _part(y, x)) is not None}
+            parts = {y: part for y in readers if (part := _part(y, x, made)) is not None}
             if readers and len(parts) == len(readers):
                 return sums_in_steps(_moved(s, x.loop, parts))
     return s
@@ -66,9 +69,10 @@ class _Part:
     then: Affine | None
 
 
-def _part(y: Statement, x: States) -> _Part | None:
-    """The part of `y` that a step computes in place of `x`; None if there is none with fewer axes."""
-    if not isinstance(y, Contraction) or y.factors.count(x) != 1:
+def _part(y: Statement, x: States, made: Collection[IndexArray]) -> _Part | None:
+    """The part of `y` that a step computes in place of `x`; None if there is none with fewer axes, or if `y` looks up
+    index arrays that the program has `made`."""
+    if not isinstance(y, Contraction) or y.factors.count(x) != 1 or any(array in made for array in looked_up(y)):
         return None
     places = factor_indices(y)
     t = places[y.factors.index(x)][0]

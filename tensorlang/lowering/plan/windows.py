@@ -183,6 +183,7 @@ class _Windows:
         rows = [x for x in rest if x in wanted and x in inside]
         if not (sums or rows or local):
             return None
+        self._ask_along([*sums, *(x for x in rest if x in inside)], depending)
         self._windows_of(*sums, *rows)
         parts: dict[Statement, Statement] = {x: self._part(x) for x in sums}
         windows: dict[Statement, Statement] = {x: self._window(x) for x in rows}
@@ -296,6 +297,43 @@ class _Windows:
                 return TimeAxis(k, True) if tau is size - 1 - here else None
         summed = not moved and not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1
         return SUM if summed else None
+
+    def _ask_along(self, inside: Sequence[Statement], depending: set[Statement]) -> None:
+        """Let outcomes that are known before the recurrence, and that `inside` ask at their own time alone, have
+        windows, too: they are not passed on, so each window would compute all of them."""
+        asked: dict[Statement, set[TimeAxis | None]] = {}
+        for x in inside:
+            solved = inner_solution(x).values if isinstance(x, Contraction) else {}
+            time = self._time_in(x, solved)
+            for lookup in (a for p in predicates(x) for a in lookups(p)):
+                c = self.defined.get(lookup.array)
+                if c is not None and c not in self.along and c not in depending:
+                    asked.setdefault(c, set()).add(self._axis_at(lookup, time, solved))
+        for x, places in asked.items():
+            place = places.pop()
+            if place is not None and not places and all(self.known(y) for y in needs(x, self.defined)):
+                self.along[x] = place
+
+    def _time_in(self, x: Statement, solved: Mapping[Atom, Affine]) -> Affine | None:
+        """The time at which `x` reads what has windows."""
+        if not isinstance(x, Contraction):
+            place = self.along[x]
+            return self._as_time(atom_affine(own_indices(x)[place.axis]), place)
+        for y, at in zip(x.factors, factor_indices(x), strict=True):
+            if y in self.along:
+                i = at[self.along[y].axis]
+                return self._as_time(solved.get(i, atom_affine(i)), self.along[y])
+        return next(iter(self._times_of_choices(x, solved)), None)
+
+    def _axis_at(self, lookup: Lookup, time: Affine | None, solved: Mapping[Atom, Affine]) -> TimeAxis | None:
+        """The axis along which `lookup` is at this time."""
+        for k, (a, size) in enumerate(zip(lookup.at, lookup.array.sizes, strict=True)):
+            if size is self.loop.size:
+                at = a.substitute(solved)
+                for turned in (False, True):
+                    if self._as_time(at, TimeAxis(k, turned)) is time:
+                        return TimeAxis(k, turned)
+        return None
 
     def _as_time(self, a: Affine, place: TimeAxis) -> Affine:
         """The time at `a` of the axis that goes with it, and the other way round."""

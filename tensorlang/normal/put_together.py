@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
     Apply,
+    Bracket,
+    Choice,
     Expr,
     Gen,
     MakePair,
@@ -25,10 +27,12 @@ from tensorlang.language.grammar import (
     Recur,
     Var,
     access,
+    bracket,
     gen,
 )
 from tensorlang.language.lets import Binding, bindings, under
-from tensorlang.language.names import free_names
+from tensorlang.language.names import Named, free_names
+from tensorlang.language.predicates import Predicate, less
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import leaves
@@ -91,14 +95,14 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
 
 def _recur(
     loop: Loop, word: str, read: Sequence[Expr], program: Callable[[SSA], Function]
-) -> tuple[Recur, list[tuple[Var, Expr]]]:
+) -> tuple[Recur, list[Binding]]:
     """The recurrence, and the lets that it needs before it."""
     step = loop.step
     count = len(loop.inits)
     init = paired(read[:count])
     stems = dict.fromkeys(re.sub(r"_\d+$", "", x.name) for x in step.states)
     state = Var("_".join(stems), init.type)
-    lets: list[tuple[Var, Expr]] = []
+    lets: list[Binding] = []
     values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
     for x, e in zip(step.frees, read[count:], strict=True):
         values[x] = e
@@ -108,14 +112,47 @@ def _recur(
     index = Index(step.time.name)
     body = with_values(program(step_ssa(step)).body, values)
     body = with_atoms(body, {Lookup(step.time, ()): atom_affine(index)})
-    return Recur(word, index, loop.size, state, init, body), lets
+    chosen, body = _chosen_once(body, {state, index}, less(constant(0), loop.size))
+    return Recur(word, index, loop.size, state, init, body), [*lets, *chosen]
 
 
-def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple[Var, Expr]]]:
+def _chosen_once(step: Expr, own: set[Named], some: Predicate) -> tuple[list[Binding], Expr]:
+    """The choices of a step that don't depend on its `own` state and time, with what they read, and the step without
+    them: they are made once, if there are `some` steps."""
+    inside, body = bindings(step)
+    free: list[Binding] = []
+    for x, e in inside:
+        if own.isdisjoint(free_names(e)):
+            free.append((x, e))
+        else:
+            own.add(x)
+    wanted: set[Named] = set()
+    once: list[Binding] = []
+    for x, e in reversed(free):
+        if x in wanted or isinstance(_element(e), Choice):
+            wanted.update(free_names(e))
+            once.append((x, _under(some, e)))
+    left = [(x, e) for x, e in inside if all(x is not y for y, _ in once)]
+    return once[::-1], under(left, body)
+
+
+def _element(e: Expr) -> Expr:
+    """The elements of an array of choices."""
+    while isinstance(e, Gen | Bracket):
+        e = e.body
+    return e
+
+
+def _under(p: Predicate, e: Expr) -> Expr:
+    """`e`, whose elements are 0 unless `p` holds."""
+    return Gen(e.index, e.size, _under(p, e.body)) if isinstance(e, Gen) else bracket(p, e)
+
+
+def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[Binding]]:
     """gen b. r(x0[b], x1, ..), and the lets that it needs before it."""
     binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
     places = [atom_affine(index) for index, _ in binders]
-    lets: list[tuple[Var, Expr]] = []
+    lets: list[Binding] = []
     arguments: list[Expr] = []
     for p, e, along in zip(a.routine.params, read, a.mapped, strict=True):
         held = e

@@ -483,3 +483,38 @@ def test_states_that_need_no_steps_have_none(text: str, simple: str) -> None:
     data = {"x": np.arange(1.0, 5.0), "y": 3.0}
     given = {p.name: data[p.name] for p in f.params}
     assert_close(tl.evaluate(tl.simplify(f), given), tl.evaluate(f, given))
+
+
+CHOSEN_BEFORE = {
+    "in every step": "f(x: [n]R, A: [n][n]R, u: [T]R) = let a = gen i:n. argmin j:n. A[i, j] in "
+    "fold t:T with s = x. gen i:n. tanh(s[a[i]] * u[t])",
+    "of what is computed": "f(x: [n]R, A: [n][n]R, u: [T]R) = let B = gen i:n, j:n. sin(A[i, j]) * A[j, i] in "
+    "let a = gen i:n. argmax j:n. B[i, j] in fold t:T with s = x. gen i:n. tanh(s[a[i]] * u[t]) * B[i, a[i]]",
+    "in a recurrence within": "f(x: [n]R, A: [n][n]R, u: [T]R) = let a = gen i:n. argmax j:n. A[i, j] in "
+    "fold t:T with s = x. (fold r:T with z = s. gen i:n. tanh(z[a[i]] * u[r] * u[t]))",
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN_BEFORE)
+def test_what_is_chosen_whatever_the_states_are_is_chosen_once(name: str) -> None:
+    f = tl.parse(CHOSEN_BEFORE[name])
+    once, adjoint = tl.simplify(f), tl.adjoint(f)
+    for g in (once, adjoint):
+        assert str(g).index(" in\n  let s") > str(g).index("arg")
+    n, steps = 40, 12
+    cost = tl.cost_polynomial(f)(n=n, T=steps)
+    given = n * n + n + steps + n
+    assert tl.cost_polynomial(once)(n=n, T=steps) <= cost
+    worst = 4 * (cost + given)
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=n), "A": rng.normal(size=(n, n)), "u": rng.normal(size=steps), "f_bar": np.ones(n)}
+    assert tl.cost(adjoint, **data) + given <= worst
+    with jax.enable_x64(True):
+        for n, steps in ((0, 0), (3, 0), (1, 2), (4, 3)):
+            given = {"x": rng.normal(size=n), "A": rng.normal(size=(n, n)), "u": rng.normal(size=steps)}
+            wanted = tl.evaluate(f, **given)
+            assert_close(tl.evaluate(tl.parse(str(once)), **given), wanted)
+            assert_close(tl.lower(f)(**given), wanted)
+            given["f_bar"] = rng.normal(size=n)
+            for found, other in zip(tl.lower(adjoint)(**given), tl.evaluate(adjoint, **given), strict=True):
+                assert_close(found, other)

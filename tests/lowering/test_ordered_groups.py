@@ -43,6 +43,8 @@ PROGRAMS = {
     "not later": "gen i:n. sum j:n. [p[j] = p[i] and t[j] <= t[i]] * exp(x[j])",
     "later": "gen i:n. sum j:n. [p[j] = p[i] and t[j] > t[i]] * exp(x[j])",
     "up to a limit": "gen i:n. sum j:n. [p[j] = p[i] and j <= t[i]] * x[j]",
+    "up to a limit that is its group": "gen i:n. sum j:n. [p[j] = t[i] and j <= t[i]] * x[j]",
+    "exponentials up to a limit that is its group": "gen i:n. sum j:n. [p[j] = t[i] and j <= t[i]] * exp(x[i] - y[j])",
     "five at most": "gen i:n. sum j:n. [p[j] = p[i] and i - 5 <= j <= i] * x[j]",
     "which of its group": "gen i:n. x[i] * sum j:n. [p[j] = p[i] and j < i]",
     "running means": "gen i:n. (sum j:n. [p[j] = p[i] and j <= i] * x[j]) / (sum j:n. [p[j] = p[i] and j <= i])",

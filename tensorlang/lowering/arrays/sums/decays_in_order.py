@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Expr, Mul, bracket, number
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lowering.arrays.context import Context
@@ -21,7 +21,7 @@ from tensorlang.lowering.arrays.integers import ZERO
 from tensorlang.lowering.arrays.ir import Name, Node
 from tensorlang.lowering.arrays.sums.chunked import laid_out
 from tensorlang.lowering.arrays.sums.groups import Group, groups, sides
-from tensorlang.lowering.arrays.sums.running_in_groups import Ties, places_in_order
+from tensorlang.lowering.arrays.sums.running_in_groups import Ties, axes_asked, places_in_order
 from tensorlang.lowering.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lowering.arrays.sums.summation import Summation
 from tensorlang.lowering.arrays.values import Value, apply, times
@@ -66,7 +66,7 @@ def _of_rows(
     others: Sequence[Predicate],
 ) -> _Ordered | None:
     j, own, limit = compared
-    rows = c.scope.axes(limit if group is None else limit + atom_affine(group.asked))
+    rows = axes_asked(c, limit, group)
     if len(rows) != 1 or (group is not None and group.j is not j):
         return None
     row = rows[0]

@@ -64,12 +64,18 @@ def _in_order(ctx: Context, c: Summation, group: Group | None) -> InOrder | None
         if compared is None or (group is not None and compared[0] is not group.j):
             continue
         j, own, limit = compared
-        axes = c.scope.axes(limit if group is None else limit + atom_affine(group.asked))
+        axes = axes_asked(c, limit, group)
         parts = tuple(p for p in c.parts if p is not q and (group is None or p is not group.part))
         others = ctx.free_indices.free(c.body, c.scope.env).union(*map(free_atoms, parts))
         if not any(i in others for i in axes):
             return InOrder(j, group, axes, -own, limit, _inside(ctx, replace(c, parts=parts), j, axes))
     return None
+
+
+def axes_asked(c: Summation, limit: Affine, group: Group | None) -> Axes:
+    """The axes on which the limit and the group of the terms to sum depend."""
+    both = {*c.scope.axes(limit), *(() if group is None else c.scope.axes(atom_affine(group.asked)))}
+    return tuple(i for i in c.scope.order if i in both)
 
 
 def _inside(ctx: Context, c: Summation, j: Index, axes: Axes) -> Summation:

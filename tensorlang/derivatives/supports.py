@@ -114,7 +114,7 @@ def _given(p: Predicate, context: Predicate) -> Predicate:
 
 def _periodic(found: list[Family], start: int, period: int, gone: Affine, most: Affine) -> Family:
     """The j-th family at j steps from the end, with the `period` families from `start` on repeated; `gone` is the
-    number of steps, at `most` so many."""
+    number of steps, and `most` the greatest that it may be."""
     parts = [(equal(gone, constant(j)), found[j]) for j in range(start)]
     if period == 1:
         return _union([*parts, (at_most(constant(start), gone), found[start])])

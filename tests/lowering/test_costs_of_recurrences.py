@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import jax
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -83,3 +85,33 @@ def test_explanations_say_that_steps_that_are_made_again_count_once() -> None:
     gradient = tl.grad(tl.parse(PROGRAMS["horner"]))
     said = "Steps that are made again count once."
     assert [said in tl.lower(gradient, store=store).explain().notes for store in ("needed", "sqrt")] == [False, True]
+
+
+ASKED = {
+    "numbers": "gen i:n. fold t:n with s = x[i]. if y[t] < x[i] then tanh(x[i] * y[t]) else s",
+    "later times first": "gen i:n. fold reversed t:n with s = x[i]. if y[t] < x[i] then tanh(x[i] * y[t]) else s",
+    "a relation, too": "gen i:n. fold t:n with s = x[i]. if r(t, i) and y[t] < x[i] then tanh(x[i] * y[t]) else s",
+    "all states": "scan t:n with s = x. if y[t] < 0.5 then (gen i:n. [x[i] < y[t]] * sin(s[i] * x[t])) else s",
+    "outcomes by name": "let c = gen t:n, i:n. y[t] * x[i] < 0.3 in gen i:n. "
+    "fold t:n with s = x[i]. if c[t, i] then sin(s + y[t]) else s * x[i]",
+}
+"""Recurrences whose steps ask what is known before: 0 or 1 for each time and state, and all of them in each window."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("wrt", ["x", "y"])
+def test_what_windows_ask_is_computed_in_windows(name: str, wrt: str) -> None:
+    f = tl.parse(f"f(x: [n]R, y: [n]R, r: rel(n, n)) = {ASKED[name]}")
+    g = tl.adjoint(f, wrt)
+    done = []
+    for n in (48, 192):
+        rng = np.random.default_rng(n)
+        given = {"x": rng.normal(size=n), "y": rng.normal(size=n), "r": rng.random((n, n)) < 0.5}
+        bar = np.ones((n, n) if "scan" in ASKED[name] else n)
+        done.append(work(tl.lower(g), *(given.get(p.name, bar) for p in g.params)).elements)
+    assert done[1] <= 17 * done[0]
+    given = {k: v[(slice(7),) * v.ndim] for k, v in given.items()}
+    bar = rng.normal(size=(7, 7) if "scan" in ASKED[name] else 7)
+    with jax.enable_x64(True):
+        found, wanted = tl.lower(g)(**given, f_bar=bar), tl.evaluate(g, **given, f_bar=bar)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)

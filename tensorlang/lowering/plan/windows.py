@@ -13,7 +13,7 @@ A time tau goes with the steps, or against them if these read the states of an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
@@ -183,7 +183,7 @@ class _Windows:
         rows = [x for x in rest if x in wanted and x in inside]
         if not (sums or rows or local):
             return None
-        self._ask_along([*sums, *(x for x in rest if x in inside)], depending)
+        self._ask_along({*sums, *(x for x in rest if x in inside)}, depending)
         self._windows_of(*sums, *rows)
         parts: dict[Statement, Statement] = {x: self._part(x) for x in sums}
         windows: dict[Statement, Statement] = {x: self._window(x) for x in rows}
@@ -298,40 +298,58 @@ class _Windows:
         summed = not moved and not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1
         return SUM if summed else None
 
-    def _ask_along(self, inside: Sequence[Statement], depending: set[Statement]) -> None:
-        """Let outcomes that are known before the recurrence, and that `inside` ask at their own time alone, have
-        windows, too: they are not passed on, so each window would compute all of them."""
+    def _ask_along(self, inside: Collection[Statement], depending: set[Statement]) -> None:
+        """Let outcomes that are known before the recurrence, and that those `inside` ask at their own time alone, have
+        windows, too, and what moves elements under them: they are not passed on, so each window would compute all of
+        them."""
         asked: dict[Statement, set[TimeAxis | None]] = {}
-        for x in inside:
-            solved = inner_solution(x).values if isinstance(x, Contraction) else {}
-            time = self._time_in(x, solved)
-            for lookup in (a for p in predicates(x) for a in lookups(p)):
-                c = self.defined.get(lookup.array)
-                if c is not None and c not in self.along and c not in depending:
-                    asked.setdefault(c, set()).add(self._axis_at(lookup, time, solved))
-        for x, places in asked.items():
-            place = places.pop()
-            if place is not None and not places and all(self.known(y) for y in needs(x, self.defined)):
+        for x in reversed(self.statements):
+            if x not in inside:
+                places = asked.get(x, set())
+                place = next(iter(places)) if len(places) == 1 else None
+                if place is None or not all(self.known(y) for y in needs(x, self.defined)):
+                    continue
                 self.along[x] = place
+            for y, place in self._asks(x):
+                is_made = self._is_repeated(y) and not isinstance(y, Input | Constant)
+                if is_made and y not in self.along and y not in depending:
+                    asked.setdefault(y, set()).add(place)
+
+    def _asks(self, x: Statement) -> Iterator[tuple[Statement, TimeAxis | None]]:
+        """What `x` reads and looks up, each with its axis that is read at the time at which `x` reads what has
+        windows."""
+        solved = inner_solution(x).values if isinstance(x, Contraction) else {}
+        time = self._time_in(x, solved)
+        for lookup in (a for p in predicates(x) for a in lookups(p)):
+            c = self.defined.get(lookup.array)
+            if c is not None:
+                yield c, self._axis_at(lookup.at, lookup.array.sizes, time, solved)
+        if isinstance(x, Contraction):
+            for y, at in zip(x.factors, factor_indices(x), strict=True):
+                yield y, self._axis_at([atom_affine(i) for i in at], y.shape, time, solved)
+        else:
+            yield from ((y, self.along.get(x)) for y in operands(x))
 
     def _time_in(self, x: Statement, solved: Mapping[Atom, Affine]) -> Affine | None:
         """The time at which `x` reads what has windows."""
-        if not isinstance(x, Contraction):
-            place = self.along[x]
+        if (place := self.along.get(x)) is not None:
             return self._as_time(atom_affine(own_indices(x)[place.axis]), place)
-        for y, at in zip(x.factors, factor_indices(x), strict=True):
-            if y in self.along:
-                i = at[self.along[y].axis]
-                return self._as_time(solved.get(i, atom_affine(i)), self.along[y])
+        if isinstance(x, Contraction):
+            for y, at in zip(x.factors, factor_indices(x), strict=True):
+                if y in self.along:
+                    i = at[self.along[y].axis]
+                    return self._as_time(solved.get(i, atom_affine(i)), self.along[y])
         return next(iter(self._times_of_choices(x, solved)), None)
 
-    def _axis_at(self, lookup: Lookup, time: Affine | None, solved: Mapping[Atom, Affine]) -> TimeAxis | None:
-        """The axis along which `lookup` is at this time."""
-        for k, (a, size) in enumerate(zip(lookup.at, lookup.array.sizes, strict=True)):
+    def _axis_at(
+        self, at: Sequence[Affine], sizes: Sequence[Affine], time: Affine | None, solved: Mapping[Atom, Affine]
+    ) -> TimeAxis | None:
+        """The axis that is read at this time."""
+        for k, (a, size) in enumerate(zip(at, sizes, strict=True)):
             if size is self.loop.size:
-                at = a.substitute(solved)
+                found = a.substitute(solved)
                 for turned in (False, True):
-                    if self._as_time(at, TimeAxis(k, turned)) is time:
+                    if self._as_time(found, TimeAxis(k, turned)) is time:
                         return TimeAxis(k, turned)
         return None
 

@@ -30,6 +30,7 @@ from tensorlang.language.predicates import (
     disjunction,
     equal,
     free_atoms,
+    lookups,
     negation,
     substitute,
 )
@@ -245,10 +246,14 @@ def _exclusive(rest: Sequence[Predicate], alternatives: Sequence[Predicate], ran
 
 
 def _outside(p: Predicate) -> list[Predicate] | None:
-    """Disjoint conjunctions whose union is the complement of `p`; None if it can't be expressed so."""
+    """Disjoint conjunctions whose union is the complement of `p`; None if it can't be expressed so.
+
+    Those that look up elements come last: where another condition fails there may be no such element, and then both
+    they and their negations are false.
+    """
     found: list[Predicate] = []
     before: list[Predicate] = []
-    for q in conjuncts(p):
+    for q in sorted(conjuncts(p), key=lambda q: len(list(lookups(q)))):
         opposite = negation(q)
         if opposite is None:
             return None

@@ -63,3 +63,12 @@ def test_random_steps_are_right(seed: int) -> None:
     step = " + ".join(f"({step})" for step in rng.sample(list(STEPS.values()), 2))
     after = rng.choice(["c", "gen i:n. c[i] * b[i, i]", "gen i:n. sum j:n. [j = i] * b[i, j] * c[j]"])
     agrees(program(step, after=after), 0, 1, 2, 7)
+
+
+def test_alternatives_of_which_one_asks_for_outcomes_that_exist_there_alone() -> None:
+    f = tl.parse(
+        "f(x: [n]R, y: [n]R, z: [n]R, t: [n]idx(n)) = let b = gen i:n, j:n. exp(-(x[i] - y[j])^2) in "
+        "fold k:3 with h = z. gen i:n. 0.1 * (sum j:n. [0 <= j - t[i] + 1 < 2] * b[i, j] * sin(h[j])) "
+        "+ 0.1 * sum j:n. [0 <= j - i + 1 < 3 and 0 < h[j]] * b[i, j] * h[j]"
+    )
+    agrees(f, 0, 1, 2, 5, 7)

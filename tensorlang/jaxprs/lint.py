@@ -235,6 +235,8 @@ def _findings(
     spent = {line: n for line, n in t.gradient.operations.items() if line in kept} or dict(t.gradient.operations)
     if not spent:
         return []
+    # equations that JAX adds when it differentiates have no line; the others say where to look
+    spent = {(file, line): n for (file, line), n in spent.items() if line} or spent
     most = max(spent, key=lambda line: spent[line])
     lines = [line for line, n in spent.items() if n > t.derived or line == most]
     found = []

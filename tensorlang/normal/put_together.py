@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
@@ -45,6 +45,7 @@ from tensorlang.normal.ssa import (
     Application,
     Loop,
 )
+from tensorlang.sets.solve import simplify_in
 
 
 def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> Function:
@@ -89,7 +90,7 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
             values[held[stands.param.name]] = _result_of(x, whole, place)
     memo: dict[Expr, Expr] = {}
     ordered = in_order([(x, _reading(e, values, memo)) for x, e in bound])
-    result = under(ordered, _reading(body.first, values, memo))
+    result = _choosing_once(ordered, _reading(body.first, values, memo))
     return replace(g, params=tuple(p for p in g.params if p not in values), body=result)
 
 
@@ -131,9 +132,23 @@ def _chosen_once(step: Expr, own: set[Named], some: Predicate) -> tuple[list[Bin
     for x, e in reversed(free):
         if x in wanted or isinstance(_element(e), Choice):
             wanted.update(free_names(e))
-            once.append((x, _under(some, e)))
+            once.append((x, _under(some, e, {})))
     left = [(x, e) for x, e in inside if all(x is not y for y, _ in once)]
     return once[::-1], under(left, body)
+
+
+def _choosing_once(lets: Sequence[Binding], body: Expr) -> Expr:
+    """`body` under the `lets`, of which equal choices are one."""
+    first: dict[Expr, IndexArray] = {}
+    alike: dict[Atom, Affine] = {}
+    kept: list[Binding] = []
+    for x, e in lets:
+        value = with_atoms(e, alike) if alike else e
+        if isinstance(x, IndexArray) and (same := first.setdefault(value, x)) is not x:
+            alike[Lookup(x, ())] = atom_affine(Lookup(same, ()))
+        else:
+            kept.append((x, value))
+    return under(kept, with_atoms(body, alike) if alike else body)
 
 
 def _element(e: Expr) -> Expr:
@@ -143,9 +158,11 @@ def _element(e: Expr) -> Expr:
     return e
 
 
-def _under(p: Predicate, e: Expr) -> Expr:
-    """`e`, whose elements are 0 unless `p` holds."""
-    return Gen(e.index, e.size, _under(p, e.body)) if isinstance(e, Gen) else bracket(p, e)
+def _under(p: Predicate, e: Expr, ranges: dict[Index, Affine]) -> Expr:
+    """`e`, whose elements, for indices with these ranges, are 0 unless `p` holds."""
+    if isinstance(e, Gen):
+        return Gen(e.index, e.size, _under(p, e.body, {**ranges, e.index: e.size}))
+    return bracket(simplify_in(p, ranges), e)
 
 
 def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[Binding]]:

@@ -1,5 +1,6 @@
 """Recurrences without the parts of them that nothing reads.
 
+fold t:n with s = .. e ..  where e depends on neither t nor s    ->  let y = [0 < n] * e in ..          (5.R1)
 fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
 a view of another value that a step reads is formed within the step: no copy is made
 a value that only steps read, and only in windows, is computed only there
@@ -10,15 +11,17 @@ two recurrences are merged if one has all states of the other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.affine import constant as constant_size
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, less, lookups
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import contraction, inner_solution, only_moves
+from tensorlang.normal.invariant import invariant
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
@@ -26,14 +29,17 @@ from tensorlang.normal.ssa import (
     Addition,
     Constant,
     Contraction,
+    Defining,
     Input,
     Loop,
     Map,
     Outputs,
     Statement,
     States,
+    in_order,
     live,
     looked_up,
+    needs,
     operands,
     output_list,
     own_indices,
@@ -60,7 +66,7 @@ def _rebuilt(s: SSA) -> SSA:
         if isinstance(x, States):
             read.setdefault(x.loop, {}).setdefault(x.place, set()).add(x.word)
     seen, chosen = _seen(s), selections(s.statements).keys()
-    made: dict[Loop, tuple[Loop, dict[int, int], dict[int, Statement]]] = {}
+    made: dict[Loop, _Tidied] = {}
     gone: dict[Loop, dict[tuple[int, str], Statement]] = {}
     new: dict[Statement, Statement] = {}
     for x in s.statements:
@@ -73,13 +79,13 @@ def _rebuilt(s: SSA) -> SSA:
             gone[x.loop] = left(loop, read[x.loop])
             needed = read[x.loop].keys() - {place for place, _ in gone[x.loop]}
             made[x.loop] = _tidied(loop, needed, {new[y]: p for y, p in seen.items() if y in new}, chosen)
-        loop, places, constant = made[x.loop]
-        if x.place in constant:
-            new[x] = _unchanged(x, constant[x.place])
+        t = made[x.loop]
+        if x.place in t.constant:
+            new[x] = _unchanged(x, t.constant[x.place])
         else:
-            new[x] = gone[x.loop].get((x.place, x.word)) or states(loop, places[x.place], x.word)
+            new[x] = gone[x.loop].get((x.place, x.word)) or states(t.loop, t.places[x.place], x.word)
     listed: dict[Statement, None] = {}
-    for x in new.values():
+    for x in (*(y for t in made.values() for y in t.choices), *new.values()):
         stack = [x]
         while stack:
             y = stack[-1]
@@ -118,12 +124,20 @@ def _read_in(loop: Loop, x: Input) -> Predicate:
     return common(conjunction(q for q in conjuncts(p) if known.isdisjoint(a.array for a in lookups(q))) for p in read)
 
 
-def _tidied(
-    loop: Loop, read: set[int], seen: Mapping[Statement, Predicate], chosen: Collection[IndexArray]
-) -> tuple[Loop, dict[int, int], dict[int, Statement]]:
-    """The recurrence of the states in the places that are `read`, with the new places of these, and the states that
-    never change. Values that it reads are restricted to what is `seen`. `chosen` are index arrays that the program
-    defines."""
+@dataclass(frozen=True)
+class _Tidied:
+    """A recurrence, with the new `places` of states that it still has, and those that are `constant`. The values that
+    it reads look up `choices`."""
+
+    loop: Loop
+    places: Mapping[int, int]
+    constant: Mapping[int, Statement]
+    choices: Sequence[Statement] = ()
+
+
+def _tidied(loop: Loop, read: set[int], seen: Mapping[Statement, Predicate], chosen: Collection[IndexArray]) -> _Tidied:
+    """The recurrence of the states in the places that are `read`. Values that it reads are restricted to what is
+    `seen`. `chosen` are index arrays that the program defines."""
     step = loop.step
     s = step_ssa(step)
     inputs = [Input(v, (), x.shape) for v, x in zip(step.states, loop.inits, strict=True)]
@@ -142,12 +156,17 @@ def _tidied(
         needed = more
     places = sorted(needed)
     if not places:
-        return loop, {}, constant
+        return _Tidied(loop, {}, constant)
     change: dict[Statement, Statement] = {}
     frees: dict[Var, Statement] = {}
-    for v, x in [*zip(step.frees, loop.frees, strict=True), *((step.states[k], x) for k, x in constant.items())]:
+    given = [*zip(step.frees, loop.frees, strict=True), *((step.states[k], x) for k, x in constant.items())]
+    for v, x in given:
         if Input(v, (), x.shape) in reached:
             change[Input(v, (), x.shape)] = _read_inside(v, x, frees, chosen)
+    leaving = _leaving(loop, s, {Input(v, (), x.shape): x for v, x in given}, kept)
+    for x, (outside, _) in leaving.items():
+        v = Var("once", array(x.shape, R))
+        change[x], frees[v] = Input(v, (), x.shape), outside
     inside: dict[Statement, Statement] = {}
     for x in s.statements:
         if x in reached:
@@ -157,7 +176,33 @@ def _tidied(
     made = made_step(variables, tuple(frees), step.time, outputs, choices_of(inside.values()))
     values = (_hidden(x, seen[x]) if x in seen else x for x in frees.values())
     again = Loop(loop.size, made, tuple(loop.inits[k] for k in places), tuple(values))
-    return again, {k: place for place, k in enumerate(places)}, constant
+    choices = [y for _, chosen in leaving.values() for y in chosen]
+    return _Tidied(again, {k: place for place, k in enumerate(places)}, constant, choices)
+
+
+def _leaving(
+    loop: Loop, s: SSA, given: Mapping[Statement, Statement], kept: Sequence[Statement]
+) -> dict[Statement, tuple[Statement, list[Statement]]]:
+    """The statements that leave the step `s`, with what they are outside, and the choices that are looked up there.
+
+    They are the same at all times, the rest of the step reads them, and they are no larger than what it reads anyway:
+    the elements of a larger one are computed where they are read, in less memory.
+    """
+    same = invariant(s, loop.step.time, given, less(constant_size(0), loop.size))
+    if len(same) == len(given):
+        return {}
+    defined, outside = selections(s.statements), selections(same.values())
+    read = {y for x in s.statements if x not in same for y in needs(x, defined)} | set(kept)
+    sizes = [Counter(x.shape) for x in loop.operands]
+    found: dict[Statement, tuple[Statement, list[Statement]]] = {}
+    for x in s.statements:
+        computes = not is_index_only(x) or not defined.keys().isdisjoint(looked_up(x))
+        if x in same and x in read and isinstance(x, Map | Addition | Contraction) and computes:
+            long = Counter(a for a in x.shape if not a.is_constant)
+            if any(long <= size for size in sizes):
+                needed = in_order([same[x]], lambda y: needs(y, outside))
+                found[x] = same[x], [y for y in needed if isinstance(y, Defining)]
+    return found
 
 
 def _hidden(x: Statement, p: Predicate) -> Statement:

@@ -400,7 +400,7 @@ class Block:
             for e in s.expressions():
                 yield from e.walk()
 
-    def eliminate_dead_assignments(self, kept: str) -> None:
+    def eliminate_dead_assignments(self, kept: str | None) -> None:
         """Leave out assignments to names, other than `kept`, that nothing reads."""
         while True:
             read = {name for node in self.nodes() for name in names_in(node)}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 from tensorlang.errors import NormalFormError
@@ -57,6 +57,7 @@ from tensorlang.lowering.explain import Explained
 from tensorlang.lowering.plan.dependence import is_condition, read_both_ways, read_by
 from tensorlang.lowering.plan.guards import Conditions, Required, at_places, of_elements
 from tensorlang.lowering.plan.ir import DENSE, AtPoints, FusedSums, Given, Quotients, RowBlocks, Storage
+from tensorlang.lowering.plan.numbers import elements_of
 from tensorlang.lowering.plan.passes import plan
 from tensorlang.lowering.plan.statements import eta
 from tensorlang.recursion import Deep, call, run
@@ -76,7 +77,8 @@ class ArrayProgram(Shown):
     relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the further
     `orders` one with the places of the points in it. In `strict` programs what brackets hide has no influence, whatever
     it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line. A program
-    that is `in_step` runs at each time of a recurrence.
+    that is `in_step` runs at each time of a recurrence. Of its results those at the places `indices`, the elements of
+    index arrays as numbers, are the index arrays themselves.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class ArrayProgram(Shown):
         reserved: Collection[str],
         width: Callable[[Node], int],
         in_step: bool = False,
+        indices: frozenset[int] = frozenset(),
     ) -> None:
         names = Names(frozenset(reserved))
         self.name = names.fresh_global(f.name)
@@ -118,7 +121,7 @@ class ArrayProgram(Shown):
                 self._ranged(x)
                 if is_condition(step.value):
                     self._ctx.conditions.add(x)
-        results = unpack(run(self._outputs(self.plan.outputs)), f.results)
+        results = unpack(run(self._outputs(self.plan.outputs, indices, count())), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         self.counts = {relation: p.size for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
@@ -126,6 +129,8 @@ class ArrayProgram(Shown):
         if in_step:
             write_last(self._body, head, list(_names_in(results)), names.fresh_global)
         self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
+        if indices:  # their elements as numbers
+            self._body.eliminate_dead_assignments(None)
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
@@ -295,14 +300,18 @@ class ArrayProgram(Shown):
             most = apply("greatest", *work) if len(work) > 1 else work[0] if work else integer(1)
             self._body.assign(ctx.rows[rows], apply("_cut_rows", ctx.integers.node(rows), most))
 
-    def _outputs(self, e: Expr) -> Deep[Any]:
-        """The names of the results, in pairs as the program gives them."""
+    def _outputs(self, e: Expr, indices: frozenset[int], place: Iterator[int]) -> Deep[Any]:
+        """The names of the results, in pairs as the program gives them; each takes the next `place`."""
         if isinstance(e, MakePair):
-            return (yield from call(self._outputs(e.first))), (yield from call(self._outputs(e.second)))
+            first = yield from call(self._outputs(e.first, indices, place))
+            return first, (yield from call(self._outputs(e.second, indices, place)))
         if isinstance(struct_of_arrays(e.type), Pair):
             if not isinstance(e, Var | Proj):
                 raise NormalFormError("pairs may only be around outputs and in parameters")
-            return (yield from call(self._outputs(Proj(0, e)))), (yield from call(self._outputs(Proj(1, e))))
+            first = yield from call(self._outputs(Proj(0, e), indices, place))
+            return first, (yield from call(self._outputs(Proj(1, e), indices, place)))
+        if next(place) in indices:
+            return self._ctx.held[elements_of(e), ()].name
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name

@@ -30,7 +30,7 @@ class Source:
     The relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the
     further `orders` one with the places of the points in it. `exact` keeps to sums of products where a Fourier
     transform would be faster; so does `strict`, by which what brackets hide has no influence, whatever it is. A program
-    that is `in_step` runs at each time of a recurrence.
+    that is `in_step` runs at each time of a recurrence. Of its results those at the places `indices` are index arrays.
     """
 
     takes_masks = False
@@ -42,9 +42,10 @@ class Source:
         exact: bool = False,
         strict: bool = False,
         in_step: bool = False,
+        indices: frozenset[int] = frozenset(),
     ) -> None:
         self.function = f
-        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step)
+        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step, indices)
         self.name, self.told, self.orders = self.program.name, self.program.told, self.program.orders
         reason = why_not(self.program.definition, HELPERS)
         if reason is not None:
@@ -78,19 +79,24 @@ class Source:
 
 
 def source_of(
-    f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False, in_step: bool = False
+    f: Function,
+    sparse: Collection[Relation] = (),
+    exact: bool = False,
+    strict: bool = False,
+    in_step: bool = False,
+    indices: frozenset[int] = frozenset(),
 ) -> Source:
     """The source of `f`, as `Source` has it; or of another form of `f` whose costs grow more slowly, or that has the
     points of a relation apart from alternatives to them."""
     if sparse:  # what such a program does is not counted
         with suppress(LimitError), limits(steps=STEPS_OF_A_FORM):
             f = next(other_forms(f), f) if _has_alternatives_to(f, sparse) else f
-        return Source(f, sparse, exact, strict, in_step)
-    made = Source(f, sparse, exact, strict, in_step)
+        return Source(f, sparse, exact, strict, in_step, indices)
+    made = Source(f, sparse, exact, strict, in_step, indices)
     for form in other_forms(f):
         try:
             with limits(steps=STEPS_OF_A_FORM):
-                other = Source(form, sparse, exact, strict, in_step)
+                other = Source(form, sparse, exact, strict, in_step, indices)
         except LimitError:
             continue
         if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):

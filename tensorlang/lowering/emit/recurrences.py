@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Protocol
 
-from tensorlang.language.affine import Size
+from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -160,9 +160,11 @@ class Recurrent:
 
     def _staged(self, stage: Stage) -> PartSource:
         """The source of a stage, whose definitions are listed."""
-        return self._made(stage.function, self._in_step)
+        return self._made(stage.function, self._in_step, indices=stage.indices)
 
-    def _made(self, f: Function, in_step: bool = False, repeat: Repeat = _once) -> Source | Recurrent:
+    def _made(
+        self, f: Function, in_step: bool = False, repeat: Repeat = _once, indices: frozenset[int] = frozenset()
+    ) -> Source | Recurrent:
         """The source of a part, whose definitions are listed, and whose work is repeated."""
         name = self._names.fresh_global(f.name)
         called = Function(name, f.params, f.body, f.results, f.further)
@@ -174,7 +176,7 @@ class Recurrent:
             self.not_counted.update(made.not_counted)
         else:
             sparse = [p for p in called.params if p in self.orders]
-            made = source_of(called, sparse, self._exact, self._strict, in_step)
+            made = source_of(called, sparse, self._exact, self._strict, in_step, indices)
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
@@ -197,7 +199,7 @@ class Recurrent:
         places = [*range(count), *(count + self.orders[p].index(order) for order in made.orders[p])]
         return tuple_of(Item(Name(name), k) for k in places)
 
-    def _named(self, v: Var) -> str:
+    def _named(self, v: Var | IndexArray) -> str:
         if v not in self._spelled:
             self._spelled[v] = self._names.fresh_global(v.name)
         return self._spelled[v]

@@ -52,7 +52,7 @@ class StagedKernels:
 def staged_kernels(f: Function, tiling: Tiling, store: str) -> StagedKernels:
     """The parts of `f`, which is simplified, for sizes of at least 1, as a target has them; recurrences keep of their
     steps what `store` says."""
-    parts = staged(f, windows=store != "needed", store=store)
+    parts = staged(f, windows=store != "needed", store=store, choices=False)  # kernels give numbers only
     programs = {part: program(part.function, tiling) for part in parts.parts if isinstance(part, Stage)}
     turns = [part for part in parts.parts if isinstance(part, Turn)]
     return StagedKernels(parts, programs, {turn: _over_time(turn, tiling) for turn in turns})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from weakref import WeakSet
 
+from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
@@ -53,6 +54,20 @@ def has_numbers(f: Function) -> bool:
 def is_of_numbers(x: Var) -> bool:
     """Whether `x` holds indices or sizes as numbers."""
     return x in _NUMBERS
+
+
+def elements_of(e: Expr) -> IndexArray:
+    """The index array of which `e` has the elements as numbers, in order. Raises `NormalFormError` if there is none."""
+    places: list[Affine] = []
+    while isinstance(e, Gen):
+        places.append(atom_affine(e.index))
+        e = e.body
+    match e:
+        case Access(Var() as x, at) if is_of_numbers(x):
+            for atom in at.atoms:
+                if isinstance(atom, Lookup) and at is atom_affine(atom) and atom.at == tuple(places):
+                    return atom.array
+    raise NormalFormError("an index array is passed on, but the program does not have it")
 
 
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:

@@ -1,6 +1,6 @@
 """Which parts of a program are computed between its recurrences and calls of routines, and what these pass on.
 
-    S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees and what S2 reads of S1
+    S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees, and what S2 and Step read of S1
                                                       Turn H: a loop over the program of its step, or
                                                       Called H: a routine on what S1 gives
                                                       Stage S2
@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Atom, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, relations, substitute
 from tensorlang.language.types import R, array
+from tensorlang.lowering.plan.choices_before import chosen_before
 from tensorlang.lowering.plan.in_step import in_steps
 from tensorlang.lowering.plan.needless_masks import (
     Supports,
@@ -41,15 +42,18 @@ from tensorlang.normal.ssa import (
     SSA,
     Application,
     Constant,
+    Contraction,
     Defining,
     Input,
     Integers,
     Loop,
     LoopStep,
     Outputs,
+    Selection,
     Statement,
     States,
     Whole,
+    integers,
     live,
     looked_up,
     needs,
@@ -63,8 +67,11 @@ from tensorlang.simplification.read_back import read_back
 from tensorlang.simplification.recurrences import tidy_recurrences
 
 
-def staged(f: Function, windows: bool = True, strict: bool = False, store: str = "needed") -> Staged:
-    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times.
+def staged(
+    f: Function, windows: bool = True, strict: bool = False, store: str = "needed", choices: bool = True
+) -> Staged:
+    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times, and
+    with `choices` index arrays are passed on, too.
 
     If `strict`, what brackets hide has no influence, even if it is nan or inf.
     """
@@ -74,9 +81,8 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     given = {x.param: place for x, place in d.given.items()}
-    return _Staging(
-        f, d.s, d.loops, given, windows, {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
-    ).result()
+    known = {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
+    return _Staging(f, d.s, d.loops, given, windows, known, choices).result()
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
@@ -95,6 +101,10 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
     return s if made is tidied else made
 
 
+Passed = Var | IndexArray
+"""What is passed on: an array of numbers or of indices."""
+
+
 class _Staging:
     def __init__(
         self,
@@ -104,15 +114,19 @@ class _Staging:
         given: dict[Var, tuple[int, int, str]],
         windows: bool,
         supports: Mapping[int, Supports],
+        choices: bool,
     ) -> None:
         assert isinstance(s.outputs, tuple)
-        self.f, self.s, self.loops, self.given = f, s, loops, given
-        self.defined = selections(s.statements)
+        self.f, self.loops, self.given = f, list(loops), given
         self.outputs, read = s.outputs[0], output_list(s.outputs[1])
         self.read: list[list[Statement]] = []
         for loop in loops:
             self.read.append(read[: len(loop.operands)])
             read = read[len(loop.operands) :]
+        self.chosen: dict[int, tuple[Selection, ...]] = {}
+        self.s = self._with_choices_before(s) if choices else s
+        self.passes_choices = choices
+        self.defined = selections(self.s.statements)
         self.taken = taken_names(f) | {v.name for v in given}
         self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
         self.needed = self._needed()
@@ -127,7 +141,8 @@ class _Staging:
     def result(self) -> Staged:
         order = self.order
         # what is needed before each recurrence, and in its windows; and in the end
-        roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
+        roots = [([*self._operands(k), *self.chosen.get(k, ())], self._rest_needs(k)) for k in order]
+        roots.append((output_list(self.outputs), []))
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
             stack = [x for xs in wanted for x in xs]
@@ -136,7 +151,7 @@ class _Staging:
                 if x not in first and x not in self.swept:
                     first[x] = stage
                     stack += needs(x, self.defined)
-        passed: dict[Statement, Var] = {}
+        passed: dict[Statement, Passed] = {}
         wanted_of: list[dict[Statement, None]] = [{} for _ in roots]
         for stage, wanted in enumerate(roots):
             for late, xs in enumerate(wanted):
@@ -147,14 +162,15 @@ class _Staging:
                     if x in seen or x in self.swept:
                         continue
                     seen.add(x)
-                    if first[x] < stage + late and _has_arithmetic(x):
+                    if first[x] < stage + late and self._is_passed(x):
                         wanted_of[first[x]].setdefault(x)
                     else:
                         stack += needs(x, self.defined)
         parts: list[Stage | Turn | Called] = []
         for stage, k in enumerate(order):
             names = {x: self._name(x, name) for x, name in self._operands(k).items()}
-            gives = {x: names.get(x) or self._name(x, "v") for x in (*names, *wanted_of[stage])}
+            every = (*names, *self.chosen.get(k, ()), *wanted_of[stage])
+            gives = {x: names.get(x) or self._passed(x) for x in every}
             passed.update((x, x.param) for x in gives if isinstance(x, Input) and not x.path and _is_given(x))
             fresh = {x: v for x, v in gives.items() if x not in passed}
             if fresh:
@@ -171,6 +187,24 @@ class _Staging:
                 passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
+
+    def _with_choices_before(self, s: SSA) -> SSA:
+        """`s`, making choices that are the same in all steps of a recurrence; the recurrence is given these."""
+        statements = dict.fromkeys(s.statements)
+        for k, loop in enumerate(self.loops):
+            if isinstance(loop, Loop):
+                made = chosen_before(loop, self.read[k], tuple(statements))
+                self.loops[k], self.chosen[k] = made.loop, made.choices
+                statements.update(dict.fromkeys(made.statements))
+        return replace(s, statements=tuple(statements))
+
+    def _is_passed(self, x: Statement) -> bool:
+        """Whether later parts are given `x`, rather than what it is made of."""
+        if isinstance(x, Selection):
+            return self.passes_choices
+        # an element at a chosen place may be a greatest value
+        chosen = (self.defined.get(array) for array in looked_up(x)) if self.passes_choices else ()
+        return _has_arithmetic(x) or (isinstance(x, Contraction) and any(isinstance(y, Selection) for y in chosen))
 
     def _needed(self) -> list[set[int]]:
         """For each recurrence those that it depends on."""
@@ -211,7 +245,7 @@ class _Staging:
         if isinstance(loop, Application):
             return None
         count = len(loop.inits)
-        others = [x for j in range(len(self.loops)) if j != k for x in self.read[j]]
+        others = [x for j in range(len(self.loops)) if j != k for x in (*self.read[j], *self.chosen.get(j, ()))]
         return found_sweep(
             loop,
             tuple(self.read[k][count:]),
@@ -298,41 +332,46 @@ class _Staging:
                 found[stack.pop()] = None
         return list(found)
 
+    def _passed(self, x: Statement) -> Passed:
+        return x.array if isinstance(x, Selection) else self._name(x, "v")
+
     def _name(self, x: Statement, wanted: str) -> Var:
         name = unused_name(self.s.names.get(x, wanted), self.taken)
         self.taken.add(name)
         return Var(name, array(x.shape, R))
 
     def _stage(
-        self, name: str, wanted: tuple[Statement, ...], gives: dict[Statement, Var], passed: dict[Statement, Var]
+        self, name: str, wanted: tuple[Statement, ...], gives: dict[Statement, Passed], passed: dict[Statement, Passed]
     ) -> Stage:
-        outputs: Outputs = wanted[-1]
-        for x in reversed(wanted[:-1]):
+        given = [_elements(x) if isinstance(x, Selection) else x for x in wanted]
+        outputs: Outputs = given[-1]
+        for x in reversed(given[:-1]):
             outputs = (x, outputs)
-        f = self._program(name, outputs, passed)
+        f = self._program(name, outputs, passed, given)
         results = None if len(wanted) == 1 else (None,) * len(wanted)
         return Stage(replace(f, results=results), tuple(gives[x] for x in wanted))
 
     def _program(
-        self, name: str, outputs: Outputs, passed: dict[Statement, Var], further: Sequence[Statement] = ()
+        self, name: str, outputs: Outputs, passed: dict[Statement, Passed], further: Sequence[Statement] = ()
     ) -> Function:
         """The program of `outputs`, which reads what is passed on as inputs; `further` are statements of it."""
-        change: dict[Statement, Statement] = {x: Input(v, (), x.shape) for x, v in passed.items()}
+        change = {x: Input(v, (), x.shape) for x, v in passed.items() if isinstance(v, Var)}
         new: dict[Statement, Statement] = {}
         for x in dict.fromkeys((*self.s.statements, *further)):
-            new[x] = change[x] if x in change else with_operands(x, new)
-        names = {new[x]: name for x, name in self.s.names.items()}
+            if x in change or x not in passed:
+                new[x] = change[x] if x in change else with_operands(x, new)
+        names = {new[x]: name for x, name in self.s.names.items() if x in new}
         s = SSA(
             name, self.s.params, tuple(dict.fromkeys(new.values())), map_outputs(outputs, new), names, self.f.results
         )
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
-    def _call(self, k: int, a: Application, passed: dict[Statement, Var]) -> Called:
+    def _call(self, k: int, a: Application, passed: dict[Statement, Passed]) -> Called:
         gives = tuple((v, place) for v, (own, place, _) in self.given.items() if own == k)
-        return Called(a.routine, tuple(passed[x] for x in self.read[k]), len(a.batch), a.mapped, gives)
+        return Called(a.routine, tuple(_array(passed, x) for x in self.read[k]), len(a.batch), a.mapped, gives)
 
-    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Var]) -> Turn:
+    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Passed]) -> Turn:
         sweep = self.sweeps.get(k)
         step = sweep.step if sweep is not None else loop.step
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
@@ -365,8 +404,8 @@ class _Staging:
         return Turn(
             loop.size,
             replace(f, name=f"{self.f.name}_step{k}", params=own, results=results),
-            tuple(passed[x] for x in self.read[k][: len(loop.inits)]),
-            tuple(passed[names[v]] for v in used),
+            tuple(_array(passed, x) for x in self.read[k][: len(loop.inits)]),
+            tuple(_array(passed, names[v]) for v in used),
             others,
             carried,
             gives,
@@ -404,7 +443,7 @@ class _Staging:
                     stack.append(y)
         return False
 
-    def _rest(self, k: int, sweep: Sweep, passed: dict[Statement, Var]) -> Rest | None:
+    def _rest(self, k: int, sweep: Sweep, passed: dict[Statement, Passed]) -> Rest | None:
         if not sweep.sums and not sweep.rows:
             return None
         wanted = [*sweep.sums.values(), *sweep.rows.values()]
@@ -422,6 +461,17 @@ class _Staging:
             tuple(names[len(sweep.sums) :]),
             tuple(sweep.along[x] for x in sweep.rows),
         )
+
+
+def _array(passed: Mapping[Statement, Passed], x: Statement) -> Var:
+    v = passed[x]
+    assert isinstance(v, Var)
+    return v
+
+
+def _elements(x: Selection) -> Statement:
+    """The elements of its array as numbers."""
+    return integers(atom_affine(Lookup(x.array, tuple(map(atom_affine, axes(0, len(x.shape)))))), x.shape)
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

@@ -13,10 +13,16 @@ from tensorlang.lowering.plan.windows import TimeAxis
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """`function` computes the arrays `gives`, or the result of the whole if there are none."""
+    """`function` computes the arrays `gives`, or the result of the whole if there are none; the elements of index
+    arrays are numbers in it."""
 
     function: Function
-    gives: tuple[Var, ...]
+    gives: tuple[Var | IndexArray, ...]
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """The places of index arrays in what it gives."""
+        return frozenset(k for k, x in enumerate(self.gives) if isinstance(x, IndexArray))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,6 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     free_atoms,
-    lookups,
-    related,
     relations,
     substitute,
 )
@@ -140,8 +138,8 @@ def _asks_itself(p: Predicate, binders: Mapping[Index, Affine]) -> bool:
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
     """The indices that `p` and inner quantifiers over the same points of data bind; and the predicate under these.
 
-    An inner quantifier whose data are only compared with others, as in exists k. a[k] = i and exists l. b[l] = a[k],
-    stays as it is, unless it also involves indices from outside: exists l. b[l] = i and c[l] = a[k].
+    An inner quantifier about some of these indices alone, as in exists k. a[k] = i and exists l. E(k, l), has a table
+    of its own; one that involves indices from outside, too, has none: exists l. b[l] = i and c[l] = a[k].
     """
     binders = {p.index: p.size}
     parts = list(conjuncts(p.body))
@@ -153,16 +151,9 @@ def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
 
 
 def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
-    """Whether `q` asks about some of `binders` and others, or an array or a relation is read at places with its index
-    and with some of `binders` themselves."""
-    if q.index in binders:
-        return False
-    places = [*(x.at for x in lookups(q.body)), *(x.arguments for x in related(q.body))]
+    """Whether `q` asks about some of `binders` and others."""
     asked = [i for i in free_atoms(q) if isinstance(i, Index)]
-    if any(i in binders for i in asked) and not all(i in binders for i in asked):
-        return True
-    direct = [{i for a in at for i in a.atoms} for at in places]
-    return any(q.index in found and not found.isdisjoint(binders) for found in direct)
+    return q.index not in binders and any(i in binders for i in asked) and not all(i in binders for i in asked)
 
 
 @cache

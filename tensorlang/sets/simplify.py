@@ -318,7 +318,19 @@ def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
         return TRUE
     if not isinstance(union, Or):
         return union
-    return min(union, disjunction(_joined(same, context) for same in _by_data(union.parts)), key=length)
+    return _factored(min(union, disjunction(_joined(same, context) for same in _by_data(union.parts)), key=length))
+
+
+def _factored(p: Predicate) -> Predicate:
+    """(a and c) or (b and c)  ->  c and (a or b)."""
+    if not isinstance(p, Or):
+        return p
+    first, *others = map(conjuncts, p.parts)
+    shared = set(first).intersection(*others)
+    if not shared:
+        return p
+    rest = disjunction(conjunction(q for q in conjuncts(part) if q not in shared) for part in p.parts)
+    return conjunction([*(q for q in first if q in shared), rest])
 
 
 def _by_data(parts: Iterable[Predicate]) -> list[Predicate]:

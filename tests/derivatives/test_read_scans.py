@@ -116,3 +116,22 @@ def test_a_gradient_of_loops_of_numbers_at_size_0() -> None:
         "z - (z + h * z * z - y) / (1 + 2 * h * z)  f(x: [n]R, h: R) = sum i:n. root(x[i], h)"
     )
     assert [x.shape for x in tl.grad(f)(np.zeros(0), 0.1)] == [(0,), ()]
+
+
+def test_a_recurrence_whose_steps_turn_out_to_change_nothing_is_compiled() -> None:
+    f = tl.parse("f(x: [T]R) = fold t:T with s = 0. (max i:3. s) - x[t]")
+    g = tl.adjoint(f)
+    assert np.allclose(tl.lower(g)(np.ones(4), 2.0), [-2, -2, -2, -2])
+
+
+def test_states_that_windows_of_other_times_read_are_stored() -> None:
+    f = tl.parse("""f(x: [T]R, u: [T][m]R, c: R) = prescan reversed t:T with s = 0 until s * s < 0.25.
+      (fold i:m with z = x[T - 1 - t]. z * u[t, i] + x[t]) + c""")
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=3), rng.normal(size=(3, 2)), 1.5, rng.normal(size=3)]
+    g = tl.adjoint(f)
+    with jax.enable_x64(True):
+        for found, wanted in zip(
+            jax.tree.leaves(tl.lower(g)(*given)), jax.tree.leaves(tl.evaluate(g, *given)), strict=True
+        ):
+            assert np.allclose(found, wanted)

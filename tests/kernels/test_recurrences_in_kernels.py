@@ -15,6 +15,7 @@ import pytest
 from jax.experimental.pallas import tpu as pltpu
 
 import tensorlang as tl
+from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.lowering.emit.library.tiles import _steps_at_once
 from tensorlang.lowering.kernels.ir import Kernel, Plain, Recurrence
@@ -79,6 +80,21 @@ STENCILS = {
       sum i:n, j:m. u[i, j]^2""",
 }
 """Programs that only TPUs have as kernels, since they need shifts that registers of GPUs lack."""
+
+PLACES = {
+    "later ones": ("u: [T][n + 1]R", "s[i] + u[t, i + 1]"),
+    "backwards at the time": ("u: [T][m]R", "s[i] + [i < m] * u[t, m - i - 1]"),
+    "every other one": ("u: [T][2*n]R", "s[i] + u[t, 2*i + 1]"),
+    "backwards": ("u: [n]R", "s[i] + u[n - 1 - i]"),
+    "columns backwards": ("u: [n][n]R", "sum j:n. u[i, n - 1 - j] * s[j]"),
+    "rows backwards": ("u: [n][n]R", "sum j:n. u[n - 1 - i, j] * s[j]"),
+    "sums of indices": ("u: [2*n]R", "sum j:n. u[i + j] * s[j]"),
+    "beyond a size": ("u: [n + m]R, x: [m]R", "s[i] + u[i + m]"),
+    "of the state, backwards": ("u: [T]R", "u[t] + s[n - 1 - i]"),
+    "of a relation, backwards": ("E: rel(n, n)", "sum j:n. [E(n - 1 - i, j)] * s[j]"),
+    "of a relation, beyond a size": ("E: rel(n, n + m), x: [m]R", "sum j:n. [E(i, j + m)] * s[j]"),
+}
+"""Places of which steps read elements; not all can be read in a kernel."""
 
 SIZES = [
     {"T": 0, "n": 3, "m": 2, "p": 3},
@@ -334,6 +350,32 @@ def test_a_recurrence_prints_what_it_does() -> None:
         "    h_next[i] = tanh((sum j:n. W[i, j] * h[j]) + (sum j1:m. U[i, j1] * x_now[j1]) + b[i])",
         "    h, h0 at first, becomes h_next",
     ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PLACES)
+def test_elements_at_any_places_are_read(name: str, target: str) -> None:
+    params, body = PLACES[name]
+    f = tl.parse(f"f(c: [T]R, h: [n]R, {params}) = fold t:T with s = h. gen i:n. tanh(c[t] * ({body}))")
+    sizes = {"T": 3, "n": 5, "m": 4}
+    rng = np.random.default_rng(0)
+    for g in (f, tl.adjoint(f)):
+        known = {size: sizes[size.name] for size in g.sizes}
+        values = [
+            value_of(p.type, sizes, rng)
+            if isinstance(p, Var)
+            else rng.random(tuple(a.value(known) for a in p.sizes)) < 0.5
+            for p in g.params
+        ]
+        assert close(kernels(g, target)(*values), tl.evaluate(g, *values), 1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_two_states_may_become_the_same(target: str) -> None:
+    f = tl.parse("f(x: [n]R, c: R) = fold t:3 with s = x, r = x. let y = gen i:n. c - s[i] * r[i] in (y, y)")
+    x = np.linspace(-1, 1, 5)
+    assert close(kernels(f, target)(x, 0.5), tl.evaluate(f, x, 0.5), 1e-4)
+    assert not left(kernels(f, target))
 
 
 @pytest.mark.slow

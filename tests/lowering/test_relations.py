@@ -371,3 +371,19 @@ def test_inside_of_jax_programs_a_relation_that_is_not_traced_is_taken_by_its_po
     done = count(on_points, x)
     assert done.arithmetic <= 30 * given.nnz + 10 * 2701
     assert done.temporaries <= 40 * (given.nnz + 2701)  # bytes: no array of all cells is stored
+
+
+def test_relations_one_after_the_other_are_asked_one_after_the_other() -> None:
+    some = "exists k:n. (exists l:n. (exists p:e. a[p] = l) and E(k, l)) and E(i, k)"
+    f = parse(f"f(x: [n]R, a: [e]idx(n), E: rel(n, n)) = gen i:n. [{some}] * x[i]")
+    told = str(lower(f).explain())
+    assert "n^3" not in told and "does not hold" not in told
+    rng = np.random.default_rng(0)
+    given = [np.ones(9), rng.integers(0, 9, 3), rng.random((9, 9)) < 0.2]
+    np.testing.assert_array_equal(np.asarray(lower(f)(*given)), evaluate(f, *given))
+
+
+def test_alternatives_with_a_condition_in_common_share_it() -> None:
+    both = "a[i] = j and 0 < i and b[i] = 3 or a[i] = j and exists k:n. b[k] = i"
+    f = parse(f"f(x: [n]R, a: [n]idx(n), b: [n]idx(n)) = gen i:n. sum j:n. [{both}] * x[j]")
+    assert "sum" not in str(simplify(f)) and "x[a[i]]" in str(simplify(f))

@@ -71,6 +71,7 @@ class _Drafting:
         frees = zip(f.params[: len(turn.frees)], turn.frees, strict=True)
         self._arrays = {p: a for p, a in frees if isinstance(p, Var)}
         self._slices: dict[tuple[Var, int, Affine], TimeSlice] = {}
+        self._renamed: dict[Var, Var] = {}
 
     def result(self) -> Recurrence:
         turn, f = self._turn, self._turn.step
@@ -121,14 +122,17 @@ class _Drafting:
         return access(self._slices[key].var, *(a for k, a in enumerate(at) if k != along[0]))
 
     def _next(self, state: Var, x: Var, stored: list[StoredStatement]) -> Var:
-        """The variable of the next value of `state`, which is `x`: another name for it, or a copy if others read it."""
+        """The variable of the next value of `state`, which is `x`: another name for it, or a copy if others read it or
+        it is the next value of another one."""
         after = Var(f"{state.name}_next", x.type)
+        made = self._renamed.get(x, x)
         for k, s in enumerate(stored):
-            if s.var is x and all(y is not x for y, _ in reads(*(other.body for other in stored))):
+            if s.var is made is x and all(y is not x for y, _ in reads(*(other.body for other in stored))):
                 stored[k] = replace(s, var=after)
+                self._renamed[x] = after
                 return after
         axes = tuple((Index(f"k{k}"), n) for k, n in enumerate(shape(x.type)[0]))
-        body = access(x, *(atom_affine(i) for i, _ in axes))
+        body = access(made, *(atom_affine(i) for i, _ in axes))
         stored.append(StoredStatement(after, axes, body, body))
         return after
 

@@ -72,11 +72,15 @@ def _unfit_over_time_for_tpus(r: Recurrence) -> str | None:
     lengths = {axis.index: axis.extent for axis in r.step.axes}
     made = {x.var for x in r.states} | {output.var for output in r.step.outputs}
     for x, at in reads(*expressions_of(r.step)):
-        for a, n in zip(at, shape(x.type)[0], strict=True) if x in made else ():
+        for a, n in zip(at, shape(x.type)[0], strict=True):
             for i in a.indices:
                 rest = a - atom_affine(i)
-                if not rest.is_constant or not (rest + lengths[i] - n).is_constant:
+                if not rest.is_constant or (x in made and not (rest + lengths[i] - n).is_constant):
                     return f"{x.name} is read at {a}, which is no shift by a number"
+    for p in relations_of(r.step):
+        for a in p.arguments:
+            if any(not (a - atom_affine(i)).is_constant for i in a.indices):
+                return f"{p.relation.name} is asked at {a}, which is no shift by a number"
     return None
 
 

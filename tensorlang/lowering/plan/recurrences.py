@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
-from tensorlang.language.function import Function, Parameter, taken_names, unused_name
+from tensorlang.language.function import Function, Parameter, derived, taken_names, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, relations, substitute
 from tensorlang.language.types import R, array
@@ -37,7 +37,7 @@ from tensorlang.lowering.plan.until import end_of
 from tensorlang.lowering.plan.windows import WINDOW, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.pattern import axes
-from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
+from tensorlang.normal.recurrences import apart, has_recurrences, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
     Application,
@@ -78,8 +78,8 @@ def staged(
     s = thinner(normal_ssa(f), store)
     s, supports = (s, {}) if strict else without_needless_masks(s)
     d = apart(s)
-    if not d.loops:
-        return Staged(f, (Stage(f, ()),))
+    if not d.loops:  # none is left if no step changes a state
+        return Staged(f, (Stage(derived(read_back(s), f) if has_recurrences(f) else f, ()),))
     given = {x.param: place for x, place in d.given.items()}
     known = {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
     return _Staging(f, d.s, d.loops, given, windows, known, choices).result()
@@ -423,6 +423,8 @@ class _Staging:
         # steps that read windows themselves can't be run again, and those that go forwards can't wait for that
         if readers and (any(not s.turned for _, s in readers) or (k in self.sweeps and self.sweeps[k].local)):
             return True
+        if any(self.inputs[v] in self._in_windows(sweep) for sweep in self.sweeps.values()):
+            return True  # windows of other times read all of it
         whole = set(output_list(self.outputs))
         for j, wanted in enumerate(self.read):
             loop = self.loops[j]

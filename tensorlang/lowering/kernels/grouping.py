@@ -41,7 +41,7 @@ from tensorlang.lowering.kernels.passes import rows_apart
 from tensorlang.lowering.kernels.roles import Length, Roles, Unfit, is_large, roles
 from tensorlang.lowering.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
 from tensorlang.lowering.kernels.targets import Tiling
-from tensorlang.lowering.kernels.terms import free, multiplied, nodes, paths_to, reads, reduction, renamed
+from tensorlang.lowering.kernels.terms import free, multiplied, nodes, over, paths_to, reads, reduction, renamed
 from tensorlang.lowering.kernels.tiles import tiles_of
 from tensorlang.lowering.plan.dependence import places, variable
 from tensorlang.lowering.plan.numbers import has_numbers
@@ -404,7 +404,7 @@ def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
             kept.append(acc)
             needed |= {x for x, _ in reads(acc.value)}
     kept.reverse()
-    used = {i for acc in kept for i in (*acc.axes, *_indices(acc.value))}
+    used = {i for acc in kept for i in (*acc.axes, *_indices(acc.value), *over(acc.pred))}
     used |= {i for output in outputs for i in (*output.axes, *_indices(output.value))}
     axes = tuple(axis for i, axis in group.axes.items() if i in used)
     name = "_".join(output.var.name for output in outputs)

@@ -71,6 +71,10 @@ def roles(
     if not s.axes:
         raise Unfit("it is a single number")
     found.tiled, computed = (_outermost(s), frozenset[Index]()) if in_passes else _tiled(s, memory, extents)
+    if _is_split(s, found.tiled):
+        found.tiled = _outermost(s)
+    if _is_split(s, found.tiled):
+        raise Unfit("one sum goes over tiles, and another one, in it, over all of the same axis")
     _check(s, () if in_passes else found.tiled)
     layout = _layout(s)
     summed = {i for head in found.tiled for i in _reduction(head).indices}
@@ -148,6 +152,13 @@ def _tiled(s: StoredStatement, memory: Memory, extents: Mapping[Index, Affine]) 
 
 def _outermost(s: StoredStatement) -> Heads:
     return tuple(head for head, around in _heads(s.body) if not around)
+
+
+def _is_split(s: StoredStatement, tiled: Heads) -> bool:
+    """Whether a reduction that is computed at once shares an index with one over tiles."""
+    summed = {i for head in tiled for i in _reduction(head).indices}
+    rest = [head for head, _ in _heads(s.body) if head not in tiled]
+    return any(not summed.isdisjoint(_reduction(head).indices) for head in rest)
 
 
 def _heads(e: Expr) -> list[tuple[Expr, Heads]]:

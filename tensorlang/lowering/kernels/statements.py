@@ -61,7 +61,7 @@ Place = tuple[str, tuple[int, ...]]
 @dataclass(frozen=True)
 class StoredStatement:
     """var = gen axes. body, where the body reads parameters and other statements' variables; `plain` is the same, as an
-    array, without masks."""
+    array, without masks, and as it is written: in `body`, what is greatest of nothing is less than anything."""
 
     var: Var
     axes: tuple[tuple[Index, Affine], ...]
@@ -126,13 +126,14 @@ def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
     wanted = set(leaves_of(results))
     memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
     skewed = _skewed([scalar for _, _, scalar in lets])
-    reader = _Reader(by_key)
+    reader, plain_reader = _Reader(by_key), _Reader(by_key)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     stored = []
     conditions: dict[IndexArray, ValueCondition] = {}
     for var, axes, element in lets:
         binders, scalar = _with_own_indices(axes, element)
         ranges = dict(binders)
+        plain = plain_reader.read(scalar)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
         made = _without_lookups(made)
         if isinstance(var, IndexArray):
@@ -145,10 +146,11 @@ def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
             or var in skewed
             or _slanted(binders, made)
         ):
-            reader.inlined[var] = (tuple(i for i, _ in binders), made)
+            own = tuple(i for i, _ in binders)
+            reader.inlined[var], plain_reader.inlined[var] = (own, made), (own, plain)
         if var in wanted or var not in reader.inlined:
-            body, plain = with_masks(made, conditions), _bound(gen(binders, made), conditions)
-            stored.append(StoredStatement(var, tuple(binders), body, plain))
+            as_written = _bound(gen(binders, plain), conditions)
+            stored.append(StoredStatement(var, tuple(binders), with_masks(made, conditions), as_written))
     return StoredStatements(parts, tuple(stored), results, memory)
 
 

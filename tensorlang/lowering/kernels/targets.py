@@ -13,7 +13,7 @@ from tensorlang.language.types import shape
 from tensorlang.lowering.kernels.functions import beyond_triton, for_gpus
 from tensorlang.lowering.kernels.ir import Accumulator, Kernel, Kind, Recurrence, Role, TileAxis
 from tensorlang.lowering.kernels.operands import expressions_of, lookups_of, relations_of
-from tensorlang.lowering.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
+from tensorlang.lowering.kernels.terms import free, nodes, over, product, reads, rebuilt, reduction, vanishes
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
-    extrema = [acc.value for acc in kernel.accumulators if acc.kind is not Kind.SUM]
-    extrema += [e.body for e in nodes(*expressions_of(kernel)) if isinstance(e, Extremum)]
-    if any(sum(not axes[i].is_number for i in free(e)) > 2 for e in extrema):
+    extrema = [{*free(acc.value), *over(acc.pred)} for acc in kernel.accumulators if acc.kind is not Kind.SUM]
+    extrema += [{*free(e.body), *over(e.pred)} for e in nodes(*expressions_of(kernel)) if isinstance(e, Extremum)]
+    if any(sum(i in axes and not axes[i].is_number for i in taken) > 2 for taken in extrema):
         return "an extremum is taken of tiles with three axes"
     if any(map(_has_three_sides, kernel.accumulators)):
         return "three tiles are multiplied, of which values choose elements"

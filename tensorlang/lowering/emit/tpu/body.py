@@ -133,7 +133,8 @@ class TpuBody:
     def _take_in(self, writer: TpuValues) -> Define:
         """The function that takes in a tile, with masks or without."""
         none, masks, each = Block(), Block(), Block()
-        scope = TpuScope(each, {}, Flagged(none, TpuScope(masks)))
+        conditions = frozenset(p for acc in self._kernel.accumulators for p in conjuncts(acc.pred))
+        scope = TpuScope(each, {}, Flagged(none, TpuScope(masks), conditions))
         for acc in self._kernel.accumulators:
             self._accumulate(acc, writer, scope)
         choice = [When(Name("masked"), masks, Block())] if masks.statements else []

@@ -66,10 +66,11 @@ class TpuScope:
 @dataclass
 class Flagged:
     """Where masks that only border tiles need are written: `none` has lines that set them to None, before a block with
-    the scope `scope`, which runs only for such a tile."""
+    the scope `scope`, which runs only for such a tile. They are those of `conditions`; others may fail in any tile."""
 
     none: Block
     scope: TpuScope
+    conditions: frozenset[Predicate]
 
 
 class TpuValues:
@@ -293,7 +294,7 @@ class TpuValues:
         otherwise = {0: [], 1: [LOWEST], -1: [HIGHEST]}[sign]
         axes = union([v, Value(Name("mask"), self.axes_of(p))], self.order)
         numbers = {i for i in over(p) if i in self.axes and self.axes[i].role is Role.UNROLLED}
-        if scope.flagged is None or numbers:
+        if scope.flagged is None or numbers or not scope.flagged.conditions.issuperset(conjuncts(p)):
             mask = self.condition(p, axes, scope).node
         else:
             mask = self._flagged_mask(p, axes, scope, scope.flagged)

@@ -34,6 +34,8 @@ NESTED = {
     "a sum of such": "gen i:n, j:n. sum p:n, s:n. [p <= s or s = 3] * sin(v[s] * v[i] * v[j])",
     "greatest of greatest": """gen i:n, j:n. max p:n. max q:3. max s:n where p = s or s = 0. max u:n.
       v[u] * v[i] * v[j]""",
+    "one number, in a row": "gen i:n. [i = 0] * (max j:1, k:3. w[j, k])",
+    "conditions on what is taken at once": "gen i:n. min j:n. min k:4 where 3 <= i + k or k = 0. x[j, 0]",
     "a sum at once, in one over tiles": "gen i:n, j:n. sum p:n. sin(v[p] * v[i] * v[j]) * sum s:n. [near(s, i)] * v[j]",
 }
 
@@ -54,7 +56,7 @@ def close(found: Any, wanted: Any) -> bool:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", NESTED)
 def test_reductions_in_reductions(name: str, target: str) -> None:
-    f = tl.parse(f"f(x: [n][m]R, v: [n]R, r: rel(n, m), near: rel(n, n)) = {NESTED[name]}")
+    f = tl.parse(f"f(x: [n][m]R, v: [n]R, w: [1][3]R, r: rel(n, m), near: rel(n, n)) = {NESTED[name]}")
     for n, m in ((3, 3), (5, 7), (140, 5)):
         rng, known = np.random.default_rng(n), {size: {"n": n, "m": m}[size.name] for size in f.sizes}
 

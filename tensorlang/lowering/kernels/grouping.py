@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, unused_name
-from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access
+from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, bracket
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import rewrite
@@ -277,10 +277,15 @@ def _accumulator(
     tiles = [axes[i] for i in r.indices if axes[i].role is Role.REDUCED and axes[i].block > 1]
     ends = [less(atom_affine(a.index), a.extent) for a in tiles if not _vanishes(r.factors, a.index) or r.sign]
     guards = _guards(r.factors) if not r.sign else set()
-    pred = conjunction([*(p for p in conjuncts(r.pred) if p not in guards), *ends])
     inner = [i for i in r.indices if axes[i].role is not Role.REDUCED]
+    said = [p for p in conjuncts(r.pred) if p not in guards]
+    around = conjunction(p for p in said if not over(p).isdisjoint(inner))
+    pred = conjunction([*(p for p in said if over(p).isdisjoint(inner)), *ends])
+    if inner and not r.sign:
+        value = bracket(around, value)
     for i in reversed(inner):
-        value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
+        value = Extremum(r.sign, i, axes[i].extent, around, value) if r.sign else Sum(i, axes[i].extent, value)
+        around = TRUE
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
     for x in dict.fromkeys(x for x, _ in reads(*r.parts) if x in group.made):

@@ -294,7 +294,8 @@ class TpuValues:
         otherwise = {0: [], 1: [LOWEST], -1: [HIGHEST]}[sign]
         axes = union([v, Value(Name("mask"), self.axes_of(p))], self.order)
         numbers = {i for i in over(p) if i in self.axes and self.axes[i].role is Role.UNROLLED}
-        if scope.flagged is None or numbers or not scope.flagged.conditions.issuperset(conjuncts(p)):
+        # without a mask, a number would not have the axes
+        if scope.flagged is None or numbers or not v.axes or not scope.flagged.conditions.issuperset(conjuncts(p)):
             mask = self.condition(p, axes, scope).node
         else:
             mask = self._flagged_mask(p, axes, scope, scope.flagged)

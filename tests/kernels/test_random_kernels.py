@@ -35,7 +35,8 @@ NESTED = {
     "greatest of greatest": """gen i:n, j:n. max p:n. max q:3. max s:n where p = s or s = 0. max u:n.
       v[u] * v[i] * v[j]""",
     "one number, in a row": "gen i:n. [i = 0] * (max j:1, k:3. w[j, k])",
-    "conditions on what is taken at once": "gen i:n. min j:n. min k:4 where 3 <= i + k or k = 0. x[j, 0]",
+    "conditions on what is taken at once": "gen i:n. min j:n. min k:3 where 3 <= i + k or k = 0. v[j] * w[0, k]",
+    "an own index in a condition alone": "gen i:n, j:n. min k:n where near(j, k) or k = 0. v[k]",
     "a sum at once, in one over tiles": "gen i:n, j:n. sum p:n. sin(v[p] * v[i] * v[j]) * sum s:n. [near(s, i)] * v[j]",
 }
 

@@ -257,8 +257,9 @@ def renaming(s: StoredStatement, found: Roles, names: Canonical) -> tuple[dict[I
 
 def _free_number(s: StoredStatement, i: Index, axis: TileAxis, change: Mapping[Index, Index], names: Canonical) -> int:
     """The first number of a WHOLE axis whose index is not free where `i` is bound."""
-    bodies = [e.body for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
-    taken = {change[j] for body in bodies for j in free(body) if j in change}
+    binding = [e for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
+    inside = {j for e in binding for j in (*free(e.body), *(over(e.pred) if isinstance(e, Extremum) else ()))}
+    taken = {change[j] for j in inside if j in change}
     number = 0
     while names.of(axis, number) in taken:
         number += 1

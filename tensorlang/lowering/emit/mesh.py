@@ -10,7 +10,7 @@ import jax
 from tensorlang.language.affine import Affine, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import from_leaves, unpack
 from tensorlang.language.function import Function, Parameter
-from tensorlang.language.grammar import Expr, Let, MakePair, Var
+from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lowering import costs
@@ -29,6 +29,7 @@ from tensorlang.lowering.mesh.needs import NeededRegion, Needs
 from tensorlang.lowering.mesh.plan import MeshPlan, MeshStep
 from tensorlang.lowering.mesh.statements import parts
 from tensorlang.lowering.plan.dependence import Key
+from tensorlang.lowering.plan.numbers import numbers_of
 from tensorlang.lowering.plan.statements import ProgramResult, leaves_of
 from tensorlang.recursion import Deep, call, run
 
@@ -164,15 +165,18 @@ class MeshSource:
     ) -> Source:
         """The function over blocks that computes the statements of a stage."""
         bound = [self._bound(step) for step in steps]
-        given: list[Expr] = [x for x, step in zip(bound, steps, strict=True) if step in kept and isinstance(x, Var)]
-        body = given.pop()
-        for e in reversed(given):
+        given = [x for x, step in zip(bound, steps, strict=True) if step in kept]
+        indices = frozenset(place for place, x in enumerate(given) if isinstance(x, IndexArray))
+        results = [x if isinstance(x, Var) else numbers_of(x) for x in given]
+        body = results[-1]
+        for e in reversed(results[:-1]):
             body = MakePair(e, body)
         for x, local in zip(reversed(bound), reversed(locals_), strict=True):
             body = Let(x, local.value, body)
         name = self.names.fresh_global(f"{self.plan.program.function.name}_part{k + 1}")
-        count = len(given) + 1
-        part = Source(Function(name, params, body, (None,) * count if count > 1 else None), (), self.exact)
+        count = len(given)
+        f = Function(name, params, body, (None,) * count if count > 1 else None)
+        part = Source(f, (), self.exact, indices=indices)
         self.parts.append(part)
         return part
 

@@ -10,10 +10,24 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakSet
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, bound_index
 from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Choice, Expr, Extremum, Gen, Integer, Mul, Sum, Var, access, number
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Mul,
+    Sum,
+    Var,
+    access,
+    gen,
+    number,
+)
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Array, R, array
 from tensorlang.lowering.plan.dependence import longer
@@ -54,6 +68,12 @@ def has_numbers(f: Function) -> bool:
 def is_of_numbers(x: Var) -> bool:
     """Whether `x` holds indices or sizes as numbers."""
     return x in _NUMBERS
+
+
+def numbers_of(x: IndexArray) -> Expr:
+    """gen g. real(x[g])."""
+    binders = [(bound_index(f"i{k}" if k else "i"), n) for k, n in enumerate(x.sizes)]
+    return gen(binders, Integer(atom_affine(Lookup(x, tuple(atom_affine(i) for i, _ in binders)))))
 
 
 def elements_of(e: Expr) -> IndexArray:

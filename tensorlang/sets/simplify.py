@@ -323,7 +323,7 @@ def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
 
 def _factored(p: Predicate) -> Predicate:
     """(a and c) or (b and c)  ->  c and (a or b)."""
-    if not isinstance(p, Or):
+    if not isinstance(p, Or) or p is FALSE:
         return p
     first, *others = map(conjuncts, p.parts)
     shared = set(first).intersection(*others)

@@ -9,10 +9,10 @@ import jax
 from tensorlang.language.arguments import from_leaves, unpack
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
-from tensorlang.lowering.arrays.ir import Block, Define, Name, Node
+from tensorlang.lowering.arrays.ir import Assign, Block, Define, Name, Node
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply, tuple_of
-from tensorlang.lowering.emit.helpers import HELPERS
+from tensorlang.lowering.emit.helpers import HELPERS, with_called
 from tensorlang.lowering.emit.mesh import spec_node, spec_of
 from tensorlang.lowering.emit.module import IMPORTS
 from tensorlang.lowering.emit.python import lines
@@ -20,6 +20,17 @@ from tensorlang.lowering.emit.recurrences import Recurrent, source
 from tensorlang.lowering.mesh.partition import Partition
 from tensorlang.lowering.mesh.statements import parts
 from tensorlang.recursion import Deep, call, run
+
+_ITS_OWN = {
+    "_add_in_order": ("_adding_its_own", "_add_in_order"),
+    "_add_at": ("_adding_its_own", "_add_at"),
+    "_put_in_order": ("_adding_its_own", "_add_in_order"),  # into zeros, at different places
+    "_put_at": ("_adding_its_own", "_add_at"),
+    "_greatest_at": ("_choosing_its_own", "_greatest_at"),
+    "_greatest_at_or": ("_choosing_its_own", "_greatest_at_or"),
+    "_first_greatest_at": ("_choosing_its_own", "_first_greatest_at"),
+}
+"""What the parts of the library that put values at places are made of where XLA partitions them."""
 
 
 class PartitionedSource:
@@ -55,7 +66,12 @@ class PartitionedSource:
         value = apply(whole.name, *map(Name, given), **sizes)
         body.give(apply("_laid_out", value, Name("mesh"), Name("out_specs")))
         main = Block([Define(self.name, (*given, "*", "mesh", *sizes), body)])
-        self.runnable = self.text = whole.text_with(["\n".join(lines(main))], ["_laid_out", "jax"])
+        read = with_called(whole.helpers)
+        made = {name: parts for name, parts in _ITS_OWN.items() if name in read}
+        again = Block([Assign((name,), apply(own, Name(part))) for name, (own, part) in made.items()])
+        called = ["_laid_out", "jax", *(name for parts in made.values() for name in parts)]
+        definitions = ["\n".join(lines(part)) for part in (again, main) if part.statements]
+        self.runnable = self.text = whole.text_with(definitions, called)
 
 
 def _node(specs: Any) -> Deep[Node]:

@@ -131,7 +131,7 @@ class Partitioned(Lowered):
     Programs run like this if they have recurrences, numbers of indices, or functions from outside, or choose indices
     that other devices look up. Parameters and results lie as `in_specs` and `out_specs` say; XLA decides where all else
     is computed and what is sent for it, which `tensorlang.measure.collectives.sent_by` reads from the compiled program.
-    An axis that can't be cut evenly is whole on every device.
+    An axis that can't be cut evenly is whole on every device. Raises `ArgumentError` where that partitioner fails.
 
     >>> import jax
     >>> f = tl.parse("f(A: [n][n]R, x: [n]R) = fold t:k with s = x. gen i:n. sum j:n. A[i, j] * s[j]")
@@ -181,7 +181,13 @@ class Partitioned(Lowered):
         return self._forms[on_points]
 
     def _laid_out(self, run: Callable[..., Any], args: tuple[Any, ...], told: Mapping[str, int]) -> Any:
-        return _along_none(partial(run, mesh=self.mesh, **told), self.out_specs)(*args)
+        try:
+            return _along_none(partial(run, mesh=self.mesh, **told), self.out_specs)(*args)
+        except jax.errors.JaxRuntimeError as error:
+            if "spmd-partitioning" not in str(error):
+                raise
+            hint = "sizes that are multiples of the number of devices, or fewer indices in sharding"
+            raise ArgumentError(f"XLA's partitioner fails for {self.function.name} at these sizes", hint=hint) from None
 
 
 def _along_none(run: Callable[..., Any], out_specs: Any) -> Callable[..., Any]:

@@ -66,3 +66,30 @@ def _laid_out(arrays, mesh, specs):
         return lax.with_sharding_constraint(x, jax.NamedSharding(mesh, jax.P(*axes)))
 
     return jax.tree.map(laid_out, arrays, specs)
+
+
+def _adding_its_own(add):
+    """`add` of values at places, without what XLA's partitioner adds to them to make blocks even (jaxlib 0.10.2)."""
+
+    def made(values, *args):
+        return add(jnp.where(_own(values.shape), values, jnp.zeros((), values.dtype)), *args)
+
+    return made
+
+
+def _choosing_its_own(choose):
+    """The same for what `choose`s among values at places that a mask selects."""
+
+    def made(values, mask, *args):
+        return choose(values, mask & _own(values.shape), *args)
+
+    return made
+
+
+def _own(shape):
+    """Where an array has elements: everywhere, but that must be computed in each block, and not known before."""
+    inside = jnp.ones(shape, bool)
+    for axis, n in enumerate(shape):
+        length = lax.optimization_barrier(jnp.int32(n))
+        inside = inside & (lax.broadcasted_iota(jnp.int32, shape, axis) < length)
+    return inside

@@ -8,7 +8,16 @@ from tensorlang.lowering.emit.library.loops import _stored
 
 def _over(x, *ranges):
     """x over the ranges (start, stop) of positions, zero where it has no element."""
-    edges = [(-start, max(start, stop) - n, 0) for (start, stop), n in zip(ranges, x.shape, strict=True)]
+    parts, edges = [], []
+    for (start, stop), n in zip(ranges, x.shape, strict=True):
+        first = min(max(start, 0), n)
+        last = max(first, min(stop, n))
+        low = first - start if first < last else max(stop - start, 0)
+        parts.append((first, last))
+        edges.append((low, max(stop - start, 0) - low - (last - first), 0))
+    # not a pad by less than nothing, after which XLA's partitioner may read other elements of x wrong (jaxlib 0.10.2)
+    if any(part != (0, n) for part, n in zip(parts, x.shape, strict=True)):
+        x = lax.slice(x, *zip(*parts, strict=True))
     return lax.pad(x, jnp.zeros((), x.dtype), edges) if any(low or high for low, high, _ in edges) else x
 
 

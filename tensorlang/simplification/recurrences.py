@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Index, IndexArray, atom_affine
+from tensorlang.language.affine import Index, IndexArray, atom_affine, is_long
 from tensorlang.language.affine import constant as constant_size
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, less, lookups
@@ -198,7 +198,7 @@ def _leaving(
     for x in s.statements:
         computes = not is_index_only(x) or not defined.keys().isdisjoint(looked_up(x))
         if x in same and x in read and isinstance(x, Map | Addition | Contraction) and computes:
-            long = Counter(a for a in x.shape if not a.is_constant)
+            long = Counter(a for a in x.shape if is_long(a))
             if any(long <= size for size in sizes):
                 needed = in_order([same[x]], lambda y: needs(y, outside))
                 found[x] = same[x], [y for y in needed if isinstance(y, Defining)]

@@ -230,5 +230,5 @@ def test_a_formula_that_takes_long_to_find_is_left_out() -> None:
     with tl.limits(steps=16_000_000):  # its cost alone takes as many steps
         c = tl.certify(f)
     assert c.is_decided
-    assert set(c.costs.values()) == {None}
+    assert None in list(c.costs.values())
     assert "no closed form" in str(c)

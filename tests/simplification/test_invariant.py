@@ -100,6 +100,10 @@ def test_what_is_larger_than_all_that_the_steps_read_stays() -> None:
     # the step adds up n^2 terms without a matrix for them
     f = tl.parse("f(x: [n]R, y: [n]R) = fold t:n with s = y. gen i:n. sum j:n. exp(x[i] * x[j]) * s[j]")
     assert str(tl.simplify(f)).count("let") == 1
+    numbers = tl.parse(
+        "f(x: [1500]R, y: [1500]R) = fold t:9 with s = y. gen i:1500. sum j:1500. exp(x[i] * x[j]) * s[j]"
+    )
+    assert str(tl.simplify(numbers)).count("let") == 1
     read = tl.parse("f(x: [n]R, y: [n]R) = fold t:n with s = y. gen i:n. sum j:n. exp(x[i]) * exp(x[j]) * s[j]")
     assert str(tl.simplify(read)).count("exp") == 1
 

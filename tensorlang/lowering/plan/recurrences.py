@@ -271,7 +271,7 @@ class _Staging:
             sweep,
             sums={x: new[y] for x, y in sweep.sums.items()},
             rows={x: new[y] for x, y in sweep.rows.items()},
-            choices=tuple(y for x in sweep.choices if isinstance(y := new[x], Defining)),
+            choices=tuple(y for x in sweep.choices if isinstance(y := new.get(x), Defining)),  # those that are read
         )
 
     @staticmethod

@@ -184,13 +184,9 @@ class Lowered(GeneratedCode):
         from tensorlang.lowering.explain import Explained, LoweringExplanation
 
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
-        sizes = together(given, by_name)
+        sizes = self._sizes_of(given, by_name, relations)
         form = self._form(relations).made
         recurrent = form.whole if isinstance(form, Runnable) else form
-        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}.points" for p in relations))
-        missing = [name for name in needed if name not in sizes]
-        if sizes and missing:
-            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f'explain({{"{missing[0]}": .., ..}})')
         if isinstance(recurrent, Recurrent):
             notes = [*cost_notes(recurrent.cost, sizes), *recurrent.not_counted]
             return LoweringExplanation("jax", tuple(recurrent.explained), tuple(notes))
@@ -202,6 +198,17 @@ class Lowered(GeneratedCode):
         notes += cost_notes(cost, sizes)
         literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
         return LoweringExplanation("jax", (*literals, *steps), tuple(notes))
+
+    def _sizes_of(
+        self, given: Mapping[str, int] | None, by_name: Mapping[str, Any], on_points: Sequence[Relation] = ()
+    ) -> Mapping[str, int]:
+        """The sizes that are given: all, or none. Raises `ArgumentError`."""
+        sizes = together(given, by_name)
+        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}.points" for p in on_points))
+        missing = [name for name in needed if name not in sizes]
+        if sizes and missing:
+            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f'explain({{"{missing[0]}": .., ..}})')
+        return sizes
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -11,36 +11,44 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, partial
 from math import prod
+from typing import cast
 
 from tensorlang.costs.cost import charges, with_arrays_outside
 from tensorlang.costs.counting import Cell, gathered, number_of_points
 from tensorlang.costs.domains import Domain
 from tensorlang.costs.growth import in_terms, order, outgrown
 from tensorlang.costs.loops import has_loops
-from tensorlang.costs.polynomial import affine
+from tensorlang.costs.polynomial import affine, unknown
 from tensorlang.costs.symbolic import CostPolynomial, cost_polynomial, polynomial
 from tensorlang.errors import CountingError
-from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var, gen
 from tensorlang.language.grammar import number as literal
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import (
     TRUE,
+    And,
     Equal,
+    NonNegative,
     Or,
     Predicate,
     Related,
     Relation,
+    at_most,
     conjunction,
     conjuncts,
+    disjunction,
+    equal,
     free_atoms,
     lookups,
     relations,
     substitute,
 )
+from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Pair, R, Type, array, shape, struct_of_arrays
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.arrays.shapes import Shaped, Value
@@ -48,6 +56,8 @@ from tensorlang.lowering.arrays.work import BYTES, Box, Work, cells_of, number_i
 from tensorlang.sets.encode import TooHard
 
 _NONE: Mapping[Relation, int] = {}
+_MANY = 8
+"""So many tiles are enough for a polynomial without cases."""
 _MOST_CASES = 16
 _SEVERAL = 4
 _LONG = 1000
@@ -66,6 +76,13 @@ class Repeated:
     def again(self, n: Affine) -> Repeated:
         """The same, n times."""
         return Repeated(self.work, (*self.times, n), self.window)
+
+    def at(self, values: Mapping[Size, Affine]) -> Repeated:
+        """The same where sizes have these values, except the length of a window."""
+        inside = {s: a for s, a in values.items() if self.window is None or s is not self.window[0]}
+        atoms = cast(Mapping[Atom, Affine], values)
+        window = None if self.window is None else (self.window[0], self.window[1].substitute(atoms))
+        return Repeated(self.work.at(inside), tuple(n.substitute(atoms) for n in self.times), window)
 
     def cells(self, of: Callable[[Work], Mapping[Box, int]], at_once: bool) -> Iterator[Cell]:
         """The number that boxes of its work stand for, with one window for all times if `at_once`, and otherwise one
@@ -92,6 +109,25 @@ class ArrayCost:
     parts: tuple[Repeated, ...]
     counts: Mapping[Relation, Size] = field(default_factory=dict)
     """The numbers of points of relations that are given by these."""
+    extents: tuple[Affine, ...] = ()
+    """Lengths of axes that are at least 1, too."""
+    tile: int = 1
+    """If it is more than 1, the cost is that at sizes that are multiples of it, from `_MANY` times it on."""
+    where: tuple[NonNegative, ...] = ()
+    """What holds of the sizes, too."""
+
+    @property
+    def domain(self) -> str:
+        """For which sizes it is, as text."""
+        where = f", where {predicate_text(conjunction(self.where))}," if self.where else ""
+        if self.tile == 1:
+            return f"all sizes of at least 1{where}"
+        return f"all sizes that are multiples of {self.tile}, from {_MANY * self.tile} on{where}"
+
+    def at(self, values: Mapping[Size, int]) -> ArrayCost:
+        """The same cost, to be counted at sizes that have these values."""
+        numbers = {s: constant(n) for s, n in values.items()}
+        return ArrayCost(self.function, tuple(part.at(numbers) for part in self.parts), self.counts)
 
     @cached_property
     def operations(self) -> CostPolynomial:
@@ -104,16 +140,25 @@ class ArrayCost:
         return self._total(lambda work: work.written)
 
     @cached_property
+    def read(self) -> CostPolynomial:
+        """The bytes that kernels read."""
+        return self._total(lambda work: work.read)
+
+    @cached_property
     def model(self) -> CostPolynomial:
         """The model's count for the worst data, and one for each element of the inputs and outputs."""
-        f = self.function
-        result = _given(struct_of_arrays(f.body.type))
-        given = (parameter(p, self.counts) for p in f.params)
-        cells = [cell for x in _leaves((*given, result)) for cell in number_in(Box((), TRUE, x.shape))]
-        for domain, weight in charges(with_arrays_outside(f).body).items():
+        cells = [*self.given.cells]
+        for domain, weight in charges(with_arrays_outside(self.function).body).items():
             for d in at_worst(domain, self.counts) if weight > 0 or not _has_data(domain.pred) else ():
                 cells += ((p, a * weight) for p, a in _found(partial(number_of_points, dict(d.binders), d.pred)))
         return polynomial(self._of_sizes, gathered(cells))
+
+    @cached_property
+    def given(self) -> CostPolynomial:
+        """The elements of the inputs and outputs."""
+        result = _given(struct_of_arrays(self.function.body.type))
+        arrays = _leaves((*(parameter(p, self.counts) for p in self.function.params), result))
+        return polynomial(self._of_sizes, gathered(cell for x in arrays for cell in number_in(Box((), TRUE, x.shape))))
 
     @cached_property
     def named(self) -> CostPolynomial:
@@ -124,8 +169,7 @@ class ArrayCost:
 
     def of_step(self, name: str) -> CostPolynomial:
         """The operations of the step that makes the array of this name."""
-        (part,) = self.parts
-        return polynomial(self._of_sizes, _found(partial(cells_of, part.work.by_step.get(name, {}))))
+        return self._total(lambda work: work.by_step.get(name, {}))
 
     @property
     def excess(self) -> str | None:
@@ -147,13 +191,19 @@ class ArrayCost:
         f = self.function
         sizes = [*f.sizes, *(s for p, s in self.counts.items() if p in f.params)]
         params = [p if isinstance(p, Var) else Var(p.name, array(p.sizes, R)) for p in f.params]
-        params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in sizes]
+        least = 1 if self.tile == 1 else _MANY * self.tile
+        held = [atom_affine(s) - least for s in sizes] + [a - 1 for a in self.extents] + [p.value for p in self.where]
+        params += [Var(f"{a}, not negative", array((a,), R)) for a in held]
         return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in sizes], literal(0)))
 
     def _total(self, of: Callable[[Work], Mapping[Box, int]]) -> CostPolynomial:
+        parts = self.parts
+        if self.tile > 1:
+            parts = tuple(part.at({s: atom_affine(s) * self.tile for s in self._of_sizes.sizes}) for part in parts)
+
         def counted(at_once: bool) -> CostPolynomial:
-            cells = _found(lambda: gathered(cell for part in self.parts for cell in part.cells(of, at_once)))
-            return polynomial(self._of_sizes, cells)
+            cells = _found(lambda: gathered(cell for part in parts for cell in part.cells(of, at_once)))
+            return polynomial(self._of_sizes, cells if self.tile == 1 else _found(lambda: in_units(cells, self.tile)))
 
         found = counted(True)
         if all(part.window is None for part in self.parts):
@@ -167,17 +217,17 @@ def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
     return ArrayCost(f, (Repeated(work_of(f, program)),), program.counts)
 
 
-def work_of(f: Function, program: ArrayProgram) -> Work:
-    """The work of `program`, which `f` was lowered to."""
+def work_of(f: Function, program: ArrayProgram, widths: Mapping[str, int] = BYTES) -> Work:
+    """The work of `program`, which `f` was lowered to, where elements take as many bytes as `widths` says."""
     orders = {p: len(orders) for p, orders in program.orders.items()}
-    return work(program.definition, [parameter(p, program.counts, orders) for p in f.params], program.sizes)
+    return work(program.definition, [parameter(p, program.counts, orders) for p in f.params], program.sizes, widths)
 
 
-def storing(arrays: Iterable[Var]) -> Work:
-    """The work of keeping arrays."""
+def storing(arrays: Iterable[Var], widths: Mapping[str, int] = BYTES) -> Work:
+    """The work of keeping arrays, where elements take as many bytes as `widths` says."""
     written = Counter[Box]()
     for x in (x for v in arrays for x in _leaves(_given(struct_of_arrays(v.type)))):
-        written[Box((), TRUE, x.shape)] += BYTES["f"]
+        written[Box((), TRUE, x.shape)] += widths["f"]
     return Work(written=written)
 
 
@@ -237,6 +287,34 @@ def _leaves(value: Value) -> Iterator[Shaped]:
             stack += x
 
 
+def in_units(cells: Iterable[Cell], unit: int) -> tuple[Cell, ...]:
+    """Cells over numbers of units, in terms of sizes, each so many units long. Raises `TooHard` for quotients."""
+
+    def condition(p: Predicate) -> Predicate:
+        match p:
+            case And(parts):
+                return conjunction(map(condition, parts))
+            case Or(parts):
+                return disjunction(map(condition, parts))
+            case Equal(a):
+                return equal(long(a), constant(0))
+            case NonNegative(a):
+                return at_most(constant(0), long(a))
+        raise TooHard
+
+    def long(a: Affine) -> Affine:
+        if not all(isinstance(atom, Size) for atom in a.atoms):
+            raise TooHard
+        return Affine(a.terms, a.constant * unit)
+
+    found: list[Cell] = []
+    for p, a in cells:
+        if not all(isinstance(x, Size) for x in a.unknowns):
+            raise TooHard
+        found.append((condition(p), a.substitute({x: unknown(x) * Fraction(1, unit) for x in a.unknowns})))
+    return tuple(found)
+
+
 def _found(count: Callable[[], tuple[Cell, ...]]) -> tuple[Cell, ...]:
     try:
         return count()
@@ -285,7 +363,9 @@ def _determined(q: Predicate, domain: Domain) -> Index | None:
 
 
 def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
-    """The cost of the step of that name, at these sizes if there are any, as text."""
+    """The cost of the step of that name, at these sizes if there are any, as text; empty if it is not known."""
+    if not any(name in part.work.by_step for part in cost.parts):
+        return ""
     try:
         return f"{_at(cost.of_step(name), sizes)} operations"
     except CountingError:
@@ -294,15 +374,17 @@ def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
 
 def cost_notes(cost: ArrayCost, sizes: Mapping[str, int]) -> list[str]:
     """Remarks on the cost of a whole program, at these sizes if there are any."""
-    where = ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "all sizes of at least 1"
+    where = ", ".join(f"{name} = {n}" for name, n in sizes.items()) or cost.domain
     try:
         operations, written, model = (_at(p, sizes) for p in (cost.operations, cost.written, cost.model))
+        read = _at(cost.read, sizes)
         excess = cost.excess
     except CountingError as error:
         return [f"What all of it takes for all sizes is not known: {error.message}."]
+    moved = f"writes {written} bytes" if read == "0" else f"reads {read} and writes {written} bytes"
     notes = [
-        f"At {where} all of it takes {operations} operations and writes {written} bytes; the model counts {model}, "
-        "inputs and outputs included, for the worst data."
+        f"At {where} all of it takes {operations} operations and {moved}; the model counts {model}, inputs and outputs "
+        "included, for the worst data."
     ]
     if has_loops(cost.function):
         told = _at(cost_polynomial(cost.function), {})

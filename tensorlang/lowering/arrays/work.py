@@ -7,12 +7,15 @@ is a sum of weight * points of a `Box`, whose points are counted when all are kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import cast
 
 from tensorlang.costs.counting import Cell, gathered, points_of
 from tensorlang.errors import NormalFormError
+from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
 from tensorlang.language.predicates import (
     FALSE,
@@ -20,8 +23,9 @@ from tensorlang.language.predicates import (
     Predicate,
     conjunction,
     negation,
+    substitute,
 )
-from tensorlang.lowering.arrays.extents import ONE, ZERO, Static, compared, extreme, floored, less, plus, times
+from tensorlang.lowering.arrays.extents import ONE, ZERO, Static, compared, each, extreme, floored, less, plus, times
 from tensorlang.lowering.arrays.ir import (
     IN_PLACE,
     All,
@@ -83,19 +87,22 @@ class Box:
     shape: Shape
 
 
-def _place(k: int) -> Index:
+@cache
+@shared
+def box_index(k: int) -> Index:
+    """The index of the k-th of the loops of a box, and then of the axes of its shape, in its condition."""
     return canonical(f"place{k}")
 
 
 def number_in(box: Box) -> tuple[Cell, ...]:
     """The number of points of a box, as cells whose sum is meant. Raises `TooHard`."""
-    places = [_place(k) for k in range(len(box.loops) + len(box.shape))]
+    indices = [box_index(k) for k in range(len(box.loops) + len(box.shape))]
     ends = [*((loop.start, loop.stop) for loop in box.loops), *((ZERO, _end(n)) for n in box.shape)]
     inside = []
-    for place, (start, stop) in zip(places, ends, strict=True):
-        here = atom_affine(place)
+    for index, (start, stop) in zip(indices, ends, strict=True):
+        here = atom_affine(index)
         inside += [compared(here, ">=", start), compared(here, "<", stop)]
-    return points_of(places, conjunction([*inside, box.pred]))
+    return points_of(indices, conjunction([*inside, box.pred]))
 
 
 def _end(n: Static) -> Static:
@@ -110,11 +117,51 @@ Boxes = dict[Box, int]
 
 @dataclass
 class Work:
-    """Operations of an array program and of its steps by name, and bytes of the arrays that it names."""
+    """Operations of an array program and of its steps by name, and bytes of the arrays that it names; of kernels, the
+    bytes of what they read and write."""
 
     operations: Boxes = field(default_factory=dict)
     written: Boxes = field(default_factory=dict)
+    read: Boxes = field(default_factory=dict)
     by_step: dict[str, Boxes] = field(default_factory=dict)
+
+    def at(self, values: Mapping[Size, Affine]) -> Work:
+        """The work where sizes have these values."""
+        atoms = cast(Mapping[Atom, Affine], values)
+
+        def of(a: Static) -> Static:
+            return each(a, lambda part: part.substitute(atoms))
+
+        def moved(boxes: Boxes) -> Boxes:
+            found: Boxes = {}
+            for box, weight in boxes.items():
+                loops = tuple(LoopRange(of(loop.start), of(loop.stop)) for loop in box.loops)
+                charge(found, Box(loops, substitute(box.pred, atoms), tuple(map(of, box.shape))), weight)
+            return found
+
+        by_step = {name: moved(boxes) for name, boxes in self.by_step.items()}
+        return Work(moved(self.operations), moved(self.written), moved(self.read), by_step)
+
+    def of_one_step(self, name: str) -> Work:
+        """The same, as that of one step of this name."""
+        return Work(self.operations, self.written, self.read, {name: self.operations})
+
+
+def together(several: Iterable[Work]) -> Work:
+    """The work of several parts of a program."""
+    found = Work()
+    for w in several:
+        pairs = [(found.operations, w.operations), (found.written, w.written), (found.read, w.read)]
+        pairs += [(found.by_step.setdefault(name, {}), boxes) for name, boxes in w.by_step.items()]
+        for into, boxes in pairs:
+            for box, weight in boxes.items():
+                charge(into, box, weight)
+    return found
+
+
+def charge(boxes: Boxes, box: Box, weight: int) -> None:
+    """Count a box `weight` times more."""
+    boxes[box] = boxes.get(box, 0) + weight
 
 
 def cells_of(boxes: Mapping[Box, int]) -> tuple[Cell, ...]:
@@ -122,12 +169,22 @@ def cells_of(boxes: Mapping[Box, int]) -> tuple[Cell, ...]:
     return gathered((p, a * weight) for box, weight in boxes.items() for p, a in number_in(box))
 
 
-def work(program: Define, parameters: Sequence[Value], sizes: Mapping[str, Size]) -> Work:
-    """The cost of `program` for parameters of these shapes, whose `sizes` have these names in it.
+BYTES = {"f": 8, "i": 8, "b": 1}
+"""The bytes of an element of each kind, in double precision."""
+
+IN_SINGLE = {"f": 4, "i": 4, "b": 1}
+"""The same in single precision."""
+
+
+def work(
+    program: Define, parameters: Sequence[Value], sizes: Mapping[str, Size], widths: Mapping[str, int] = BYTES
+) -> Work:
+    """The cost of `program` for parameters of these shapes, whose `sizes` have these names in it; elements have as many
+    bytes as `widths` says.
 
     Raises `NormalFormError` for an operation of no shape.
     """
-    run = _Run(Work(), {name: atom_affine(size) for name, size in sizes.items()})
+    run = _Run(Work(), {name: atom_affine(size) for name, size in sizes.items()}, widths)
     names = [name for name in program.parameters if name != "*" and name not in sizes]
     run.steps(program.body, {**_NAMES, **run.sizes, **dict(zip(names, parameters, strict=True))})
     return run.work
@@ -146,9 +203,6 @@ _NAMES: Scope = {
     "jnp.nan": Shaped(),
 }
 
-BYTES = {"f": 8, "i": 8, "b": 1}
-"""The bytes of an element of each kind."""
-
 
 def is_free(value: Node) -> bool:
     """Whether to assign `value` takes no memory: another name for an array, an array brought to the common dtype, or a
@@ -160,6 +214,7 @@ def is_free(value: Node) -> bool:
 class _Run:
     work: Work
     sizes: Mapping[str, Affine]
+    widths: Mapping[str, int]
     loops: tuple[LoopRange, ...] = ()
     pred: Predicate = TRUE
     step: Boxes = field(default_factory=dict)
@@ -168,7 +223,7 @@ class _Run:
         """Charge `weight` operations for each element of an array of that shape."""
         box = Box(self.loops, self.pred, shape)
         for boxes in (self.work.operations, self.step):
-            boxes[box] = boxes.get(box, 0) + weight
+            charge(boxes, box, weight)
 
     def counted(self, found: Shaped, each: int = 1) -> Shaped:
         """`found`, each of whose elements takes `each` operations, if they are real numbers."""
@@ -183,7 +238,7 @@ class _Run:
             if isinstance(s, Blank):
                 total = self.work.by_step.setdefault(name, {})
                 for box, weight in self.step.items():
-                    total[box] = total.get(box, 0) + weight
+                    charge(total, box, weight)
                 self.step = {}
                 continue
             name = s.names[0] if isinstance(s, Assign) else name
@@ -200,7 +255,7 @@ class _Run:
                     scope.update(zip(names, found, strict=True) if unpacked else [(names[0], found)])
                     if isinstance(found, Shaped) and found.shape and not is_free(value):
                         box = Box(self.loops, self.pred, found.shape)
-                        self.work.written[box] = self.work.written.get(box, 0) + BYTES[found.kind]
+                        charge(self.work.written, box, self.widths[found.kind])
                 case Define(name, parameters, body):
                     scope[name] = self.closure(parameters, body, scope)
                 case When(test, then, otherwise):
@@ -220,7 +275,7 @@ class _Run:
     def within(self, loops: Sequence[LoopRange], pred: Predicate = TRUE) -> Iterator[list[Affine]]:
         """Count what is done for each of the integers of some loops; yields their indices."""
         before = self.loops, self.pred
-        indices = [atom_affine(_place(len(self.loops) + k)) for k in range(len(loops))]
+        indices = [atom_affine(box_index(len(self.loops) + k)) for k in range(len(loops))]
         self.loops, self.pred = (*self.loops, *loops), conjunction([self.pred, pred])
         yield indices
         self.loops, self.pred = before

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from tensorlang.language.affine import Size
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.language.predicates import Predicate, Relation, conjunction
 from tensorlang.lowering import costs
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, work_of
 from tensorlang.lowering.arrays.integers import StaticIntegers
-from tensorlang.lowering.arrays.ir import Block, Define, Name, Note
+from tensorlang.lowering.arrays.ir import Block, Define, Name, Note, When
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.signature import result_of, signature
 from tensorlang.lowering.arrays.values import apply
+from tensorlang.lowering.arrays.work import IN_SINGLE, Work, together
+from tensorlang.lowering.emit.conditions import condition
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.module import IMPORTS, Source, assembled
 from tensorlang.lowering.emit.python import lines, modules_in, text
 from tensorlang.lowering.emit.shared import share
-from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Results, leaves_of
+from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Results, TileAxis, leaves_of
 from tensorlang.lowering.kernels.operands import Array
+from tensorlang.lowering.kernels.work import cost_of_tiles, work_of_kernel
 from tensorlang.recursion import Deep, call, run
 from tensorlang.simplification import simplify
 
@@ -53,6 +58,11 @@ class EmittedKernel(Protocol):
 Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset[Var]], EmittedKernel]
 
 
+def step_name(k: int) -> str:
+    """What the k-th step is called in costs; what it makes may be called as something else is."""
+    return f"step {k}"
+
+
 class KernelSource:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
@@ -61,7 +71,7 @@ class KernelSource:
     the former are `defined` under names that are not `taken`.
     """
 
-    def __init__(self, program: KernelProgram, emit: Emit, taken: Collection[str] = ()) -> None:
+    def __init__(self, program: KernelProgram, emit: Emit, taken: Collection[str] = (), first: int = 0) -> None:
         f = program.function
         self.orders: dict[Relation, Any] = {}
         self._emit = emit
@@ -80,12 +90,13 @@ class KernelSource:
         self.helpers: set[str] = set()
         self.made_by: dict[str, MadeBy] = {}
         """What makes the kernels, by their names."""
+        self._program = program
         results = frozenset(leaves_of(program.results))
-        for step in program.steps:
-            if isinstance(step, Plain):
-                self._plain(step)
-            else:
-                self._kernel(step, results)
+        works: list[Work] = []
+        for k, step in enumerate(program.steps):
+            work = self._plain(step, self._body) if isinstance(step, Plain) else self._kernel(step, results)
+            works.append(work.of_one_step(step_name(first + k)))
+        self._work = together(works)
         tree = unpack(run(self._tree(program.results)), f.results)
         self._body.give(run(result_of(tree, self._names, self._body, lambda node: len(text(node)))))
         parameters = (*signed.parameters.values(), "*", *self.told.values(), "interpret=False")
@@ -98,7 +109,24 @@ class KernelSource:
         self.definitions.append("\n".join(lines(block)))
         self.helpers |= modules_in(block)
 
-    def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> None:
+    @cached_property
+    def cost(self) -> ArrayCost:
+        """What its steps take at sizes that are whole tiles, beside the model's count; by the kernels, wherever they
+        are for some sizes only."""
+        return cost_of_tiles(self._program.function, (Repeated(self._work),), self.axes, self.where)
+
+    @property
+    def axes(self) -> list[TileAxis]:
+        """The axes of all kernels."""
+        return [axis for step in self._program.steps if isinstance(step, Kernel) for axis in step.axes]
+
+    @property
+    def where(self) -> Predicate:
+        """The sizes at which all kernels run."""
+        return conjunction(step.where for step in self._program.steps if isinstance(step, Kernel))
+
+    def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> Work:
+        """Write a kernel, and the call of it; return what it takes."""
         name = self._names.fresh_global(f"_{kernel.name}")
         for out in kernel.outputs:
             self._held[out.var] = self._names.fresh_global(out.var.name)
@@ -111,10 +139,18 @@ class KernelSource:
                     self._add(f)
             self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
-        self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
+        call = Block()
+        call.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
+        if kernel.instead:
+            otherwise = Block()
+            for step in kernel.instead:
+                self._plain(step, otherwise)
+            call = Block([When(condition(kernel.where, self._integers.node), call, otherwise)])
+        self._body.statements += call.statements
+        return work_of_kernel(kernel)
 
-    def _plain(self, step: Plain) -> None:
-        """A step that is left to `jax.numpy`, and why."""
+    def _plain(self, step: Plain, body: Block) -> Work:
+        """Write a step that is left to `jax.numpy`, and why, and call it in `body`; return what it takes."""
         f = step.function
         made = Source(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
         note = lines(Block([Note(f"Left to jax.numpy: {step.reason}.")]))
@@ -124,13 +160,15 @@ class KernelSource:
         given = [Name(self._held[p]) for p in f.params]
         told = {name: Name(self._sizes[size]) for size, name in made.told.items()}
         for var in step.outputs:
-            self._held[var] = self._names.fresh_global(var.name)
+            if var not in self._held:
+                self._held[var] = self._names.fresh_global(var.name)
         targets = [self._held[var] for var in step.outputs]
         called = apply(made.name, *given, **told)
         if len(targets) == 1:
-            self._body.assign(targets[0], called)
+            body.assign(targets[0], called)
         else:
-            self._body.unpack(targets, apply("jax.tree.leaves", called))
+            body.unpack(targets, apply("jax.tree.leaves", called))
+        return work_of(made.function, made.program, IN_SINGLE)
 
     def _tree(self, results: Results) -> Deep[Any]:
         if isinstance(results, tuple):

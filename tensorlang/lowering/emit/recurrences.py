@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Protocol
@@ -12,14 +12,14 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
-from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing, work_of
 from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import Order
 from tensorlang.lowering.arrays.signature import signature
 from tensorlang.lowering.arrays.values import apply, integer, tuple_of
-from tensorlang.lowering.arrays.work import Work
+from tensorlang.lowering.arrays.work import BYTES, IN_SINGLE, Work
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.module import IMPORTS, Source, assembled, source_of
 from tensorlang.lowering.emit.python import lines, modules_in
@@ -40,7 +40,8 @@ Repeat = Callable[[Repeated], Repeated]
 DTYPE, NONE = Name("dtype"), Name("None")
 
 
-def _once(work: Repeated) -> Repeated:
+def once(work: Repeated) -> Repeated:
+    """What is not repeated."""
     return work
 
 
@@ -66,6 +67,14 @@ class PartSource(Protocol):
     name: str
     told: dict[Size, str]
     orders: dict[Relation, tuple[Order, ...]]
+
+
+class Costed(Protocol):
+    """A part of which it is known what it takes."""
+
+    @property
+    def cost(self) -> ArrayCost:
+        """What it takes for all sizes."""
 
 
 class Recurrent:
@@ -101,7 +110,7 @@ class Recurrent:
         self.explained: list[Explained] = []
         self.not_counted: dict[str, None] = {}
         """What `cost` leaves out, in words."""
-        self._parts: list[tuple[Function, Source | Recurrent | Work, Repeat]] = []
+        self._parts: list[tuple[Costed | Work, Repeat]] = []
         signed = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
         self.told = signed.told
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
@@ -150,20 +159,28 @@ class Recurrent:
     def cost(self) -> ArrayCost:
         """What all of it takes, with each step done as often as there are times, and windows of times at once. Routines
         are not counted."""
-        found: list[Repeated] = []
         counts: dict[Relation, Size] = {}
-        for f, made, repeat in self._parts:
-            own = ArrayCost(f, (Repeated(made),)) if isinstance(made, Work) else made.cost
-            found += map(repeat, own.parts)
-            counts.update(own.counts)
-        return ArrayCost(self._function, tuple(found), counts)
+        for made, _ in self._parts:
+            counts.update({} if isinstance(made, Work) else made.cost.counts)
+        return ArrayCost(self._function, tuple(self._works()), counts)
+
+    def _works(self) -> Iterator[Repeated]:
+        """What its parts take, in order."""
+        for made, repeat in self._parts:
+            match made:
+                case Work():
+                    yield repeat(Repeated(made))
+                case Source() if self.is_single:
+                    yield repeat(Repeated(work_of(made.function, made.program, IN_SINGLE)))
+                case _:
+                    yield from map(repeat, made.cost.parts)
 
     def _staged(self, stage: Stage) -> PartSource:
         """The source of a stage, whose definitions are listed."""
         return self._made(stage.function, self._in_step, indices=stage.indices)
 
     def _made(
-        self, f: Function, in_step: bool = False, repeat: Repeat = _once, indices: frozenset[int] = frozenset()
+        self, f: Function, in_step: bool = False, repeat: Repeat = once, indices: frozenset[int] = frozenset()
     ) -> Source | Recurrent:
         """The source of a part, whose definitions are listed, and whose work is repeated."""
         name = self._names.fresh_global(f.name)
@@ -180,7 +197,7 @@ class Recurrent:
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
-        self._parts.append((called, made, repeat))
+        self._parts.append((made, repeat))
         return made
 
     def _call(self, made: PartSource, arguments: Sequence[Node]) -> Node:
@@ -255,9 +272,8 @@ class Recurrent:
                 arrays = self._run(turn, step, read, stored, last, first)
         else:
             arrays = self._run(turn, step, read, stored, last, first)
-        self._parts.append(
-            (turn.step, storing(v for v, _, word in turn.gives if v in stored and word != "fold"), _once)
-        )
+        widths = IN_SINGLE if self.is_single else BYTES
+        self._parts.append((storing((v for v, _, word in turn.gives if v in stored and word != "fold"), widths), once))
         for v, place, word in turn.gives:
             if v not in stored:
                 continue

@@ -5,22 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import TRUE, Predicate, conjunction
+from tensorlang.lowering.arrays.cost import ArrayCost, work_of
 from tensorlang.lowering.arrays.ir import ArrayOperation, Block, Define, Item, Lambda, Name, Node
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
+from tensorlang.lowering.arrays.work import IN_SINGLE
 from tensorlang.lowering.emit.helpers import HELPERS
-from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy
-from tensorlang.lowering.emit.module import IMPORTS
+from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy, step_name
+from tensorlang.lowering.emit.module import IMPORTS, Source
 from tensorlang.lowering.emit.python import lines, modules_in
-from tensorlang.lowering.emit.recurrences import Given, PartSource, Recurrent
+from tensorlang.lowering.emit.recurrences import Given, PartSource, Recurrent, once
 from tensorlang.lowering.emit.shared import share
-from tensorlang.lowering.kernels.ir import Plain, Recurrence
+from tensorlang.lowering.kernels.ir import Plain, Recurrence, TileAxis
 from tensorlang.lowering.kernels.operands import Array
 from tensorlang.lowering.kernels.staged import StagedKernels
+from tensorlang.lowering.kernels.work import cost_of_tiles, work_of_steps
 from tensorlang.lowering.plan.stages import Stage, Turn
 
 
@@ -47,8 +52,16 @@ class StagedKernelSource(Recurrent):
         self.made_by: dict[str, MadeBy] = {}
         """What makes the kernels, by their names."""
         self._defined: set[str] = set()
+        self._axes: list[TileAxis] = []
+        self._where: Predicate = TRUE
+        self._count = 0
         names = Names(frozenset({*HELPERS, *IMPORTS, "interpret"}))
         super().__init__(program.function, (), exact, store=store, names=names, parts=program.staged)
+
+    @cached_property
+    def cost(self) -> ArrayCost:
+        """What all of it takes at sizes that are whole tiles, beside the model's count."""
+        return cost_of_tiles(self._function, tuple(self._works()), self._axes, self._where)
 
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")
@@ -57,10 +70,28 @@ class StagedKernelSource(Recurrent):
         program = self._program.programs[stage]
         name = self._names.fresh_global(stage.function.name)
         program = replace(program, function=replace(program.function, name=name))
-        made = KernelSource(program, self._emit, self._defined)
+        made = KernelSource(program, self._emit, self._defined, self._count)
+        self._count += len(program.steps)
+        self._where = conjunction([self._where, made.where])
         self._add(made.definitions, made.helpers, made.defined)
         self.made_by |= made.made_by
+        self._axes += made.axes
+        self._parts.append((made, once))
         return made
+
+    def _step(self, turn: Turn, read: Sequence[Given]) -> str:
+        name = super()._step(turn, read)
+        found = self._program.recurrences[turn]
+        made, repeat = self._parts[-1]
+        if isinstance(found, Recurrence):
+            self._axes += found.step.axes
+            each, at_first = work_of_steps(found)
+            self._parts[-1:] = [(each.of_one_step(step_name(self._count)), repeat), (at_first, once)]
+        elif isinstance(made, Source):
+            work = work_of(made.function, made.program, IN_SINGLE)
+            self._parts[-1] = (work.of_one_step(step_name(self._count)), repeat)
+        self._count += 1
+        return name
 
     def _add(self, definitions: Iterable[str], helpers: Iterable[str], names: Iterable[str]) -> None:
         """List definitions, under names that nothing else gets."""

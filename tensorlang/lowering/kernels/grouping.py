@@ -21,6 +21,7 @@ from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, c
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
 from tensorlang.lowering.kernels.check import why_not
+from tensorlang.lowering.kernels.growth import Counted, where_worth
 from tensorlang.lowering.kernels.ir import (
     Accumulator,
     Kernel,
@@ -63,6 +64,7 @@ class _Group:
     reads: set[Read] = field(default_factory=set)
     statements: list[StoredStatement] = field(default_factory=list)
     apart: dict[str, str] = field(default_factory=dict)
+    where: Predicate = TRUE
 
     def tiled(self) -> list[TileAxis]:
         """The axes that are cut into tiles, in order."""
@@ -74,10 +76,11 @@ class _Group:
         return {output.var: output for output in self.outputs}
 
 
-def program(f: Function, tiling: Tiling) -> KernelProgram:
+def program(f: Function, tiling: Tiling, counted: Counted) -> KernelProgram:
     """The steps of `f`, which is simplified, for sizes of at least 1, as a target has them.
 
-    Kernels that the target can't have are left to `jax.numpy`.
+    Kernels that the target can't have, or that take more than `counted` says of the same as `jax.numpy`, are left to
+    that.
     """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
@@ -89,7 +92,8 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
     names = Canonical()
     for s in found.stored:
         try:
-            _place(s, steps, found.memory, tiling.length, names, present)
+            where = _where_worth(s, found.memory, present, tiling, counted)
+            _place(s, steps, found.memory, tiling.length, names, present, where)
         except Unfit as reason:
             steps.append(_plain(s, str(reason)))
     wanted = set(leaves_of(found.results))
@@ -112,9 +116,12 @@ def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tilin
     """The kernel of `group`, or its statements if the target can't have the kernel."""
     kernel = with_ends(tiling.adapted(_kernel(group, wanted, present)))
     reason = tiling.unfit(kernel)
-    if reason is None:
+    if reason is not None:
+        return [_plain(s, reason) for s in group.statements]
+    if group.where is TRUE:
         return [kernel]
-    return [_plain(s, reason) for s in group.statements]
+    instead = (_plain(s, "it takes no more in tiles only at other sizes") for s in group.statements)
+    return [replace(kernel, where=group.where, instead=tuple(instead))]
 
 
 def _with_passes(step: Step, memory: Memory, present: Predicate, tiling: Tiling) -> Step:
@@ -123,7 +130,7 @@ def _with_passes(step: Step, memory: Memory, present: Predicate, tiling: Tiling)
     names = Canonical()
     try:
         for s in rows_apart(step) if isinstance(step, Kernel) else ():
-            _place(s, groups, memory, tiling.length, names, present, True)
+            _place(s, groups, memory, tiling.length, names, present, in_passes=True)
     except Unfit:
         return step
     return replace(step, passes=_passes(step, groups, present, tiling)) if isinstance(step, Kernel) else step
@@ -179,6 +186,16 @@ class Canonical:
         return self._known[key]
 
 
+def _where_worth(s: StoredStatement, memory: Memory, present: Predicate, tiling: Tiling, counted: Counted) -> Predicate:
+    """The sizes at which a kernel of `s` takes no more than `jax.numpy` does. Raises `Unfit` if there are none."""
+    try:
+        alone = _draft(s, roles(s, memory, tiling.length), Canonical(), _Group())
+        kernel = tiling.adapted(_kernel(alone, {s.var}, present))
+    except Unfit:
+        return TRUE  # alone it is no kernel, perhaps with others
+    return where_worth(kernel, _plain(s, "").function, counted)
+
+
 def _place(
     s: StoredStatement,
     steps: list[_Group | Plain],
@@ -186,9 +203,10 @@ def _place(
     length: Length,
     names: Canonical,
     present: Predicate,
+    where: Predicate = TRUE,
     in_passes: bool = False,
 ) -> None:
-    """Add `s` to one of the kernels in `steps`, or as a new one at the end. Raises `Unfit`."""
+    """Add `s`, a kernel `where` that holds, to one of those in `steps`, or as a new one at the end. Raises `Unfit`."""
     earliest = 0
     read = {x for x, _ in reads(s.body)}
     for k, step in enumerate(steps):
@@ -201,7 +219,7 @@ def _place(
             whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
             try:
                 draft = _draft(s, roles(s, memory, length, whole, in_passes), names, step)
-                reason = _why_apart(draft, step, present)
+                reason = _why_apart(draft, step, present) if where is step.where else "they are kernels at other sizes"
             except Unfit as unfit:
                 reason = str(unfit)
             if reason is None:
@@ -210,7 +228,7 @@ def _place(
             apart[step.outputs[0].var.name] = reason
     alone = _draft(s, roles(s, memory, length, in_passes=in_passes), names, _Group())
     tiles_of(alone.tiled(), alone.accumulators, present)
-    alone.apart = apart
+    alone.apart, alone.where = apart, where
     steps.append(alone)
 
 

@@ -25,7 +25,7 @@ be harmless the predicates say that the place is in range.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -138,6 +138,7 @@ class Kernel:
 
     `apart` has outputs of other kernels, with the reasons why those are not made by this one. The `passes` together
     make the same outputs, and hold no rows from end to end: for rows that are too long for that, if there are any.
+    Except at sizes `where` it takes no more than `jax.numpy` does, up to a factor, the steps `instead` make them.
     """
 
     name: str
@@ -147,6 +148,8 @@ class Kernel:
     tiles: Tiles | None
     apart: tuple[tuple[str, str], ...] = ()
     passes: tuple[Kernel, ...] = ()
+    where: Predicate = TRUE
+    instead: tuple[Plain, ...] = ()
 
     def of_role(self, role: Role) -> tuple[TileAxis, ...]:
         """The axes of a role, in order."""
@@ -168,6 +171,8 @@ class Kernel:
             axes = ", ".join(f"{a.index}:{a.extent} by {a.block}" for a in self.of_role(role))
             lines += [f"  for each tile of {axes} ({role.value})"] if axes else []
         lines += [f"  {axis.index}:{axis.extent} {axis.role.value}" for axis in self.axes if not axis.is_tiled]
+        if self.instead:
+            lines.append(f"  where {predicate_text(self.where)}; elsewhere by jax.numpy")
         if self.tiles is not None:
             some, part = (predicate_text(p) for p in (self.tiles.some, self.tiles.part))
             data = "".join(f" and {predicate_text(related)} at some point" for related in self.tiles.data)
@@ -244,7 +249,7 @@ class Plain:
     by: str = "jax.numpy"
 
     def __str__(self) -> str:
-        made = ", ".join(x.name for x in self.outputs)
+        made = names_of(self.outputs)
         step = "each step of " if self.by != "jax.numpy" else ""
         return f"{self.by}, since {self.reason}\n    {step}{made} = {_line(self.function.body)}"
 
@@ -281,6 +286,11 @@ def leaves_of(results: Results) -> list[Var]:
         else:
             found.append(part)
     return found
+
+
+def names_of(outputs: Iterable[Var]) -> str:
+    """What a step is called, after what it makes."""
+    return ", ".join(dict.fromkeys(x.name for x in outputs))
 
 
 _TAKES = {Kind.SUM: "+=", Kind.MAX: "max=", Kind.MIN: "min="}

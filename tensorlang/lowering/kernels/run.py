@@ -15,22 +15,25 @@ from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.lowering.arrays.cost import ArrayCost, cost_notes, step_cost
 from tensorlang.lowering.emit.gpu.launch import GpuKernel
 from tensorlang.lowering.emit.gpu.recurrence import GpuRecurrence
-from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy
+from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy, step_name
+from tensorlang.lowering.emit.module import Source
 from tensorlang.lowering.emit.mosaic.choice import mosaic_or_triton
 from tensorlang.lowering.emit.staged_kernels import EmitRecurrence, StagedKernelSource
 from tensorlang.lowering.emit.tpu.launch import TpuKernel
 from tensorlang.lowering.emit.tpu.recurrence import TpuRecurrence
 from tensorlang.lowering.explain import Explained, LoweringExplanation
 from tensorlang.lowering.kernels.grouping import program
-from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurrence, TileAxis
+from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurrence, TileAxis, names_of
 from tensorlang.lowering.kernels.layouts import Units
 from tensorlang.lowering.kernels.staged import StagedKernels, staged_kernels
 from tensorlang.lowering.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
 from tensorlang.lowering.namespace import defined
 from tensorlang.lowering.run import Form, Lowered
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.simplification import simplify
 
 
 class InterpretedWarning(UserWarning):
@@ -136,10 +139,26 @@ class Kernels(Lowered):
     ) -> LoweringExplanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 
-        Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.
+        It gives what each step takes, and all of them, beside the model's count, at sizes that are whole tiles: as a
+        polynomial of them, or, of any sizes that are given as by `Lowered.explain`, as numbers. Operations count for
+        all elements of the tiles that are visited, and bytes for the blocks that are read and written, in float32.
+        Relations are read as boolean arrays, whatever `on_points` says, and hold somewhere in each tile.
+
+        Raises `ArgumentError` if some sizes are given and others not.
+
+        >>> f = tl.parse("f(A: [n][n]R, B: [n][p]R) = gen i:n, k:p. sum j:n. [j <= i] * A[i, j] * B[j, k]")
+        >>> print(tl.lower(f, "pallas-tpu").explain()["result"].cost)
+        n^2*p + 256*n*p operations
         """
         made = cast(KernelSource | StagedKernelSource, self._form(()).made)
-        return LoweringExplanation(self.target, tuple(_explained(step, made.made_by) for step in self.program.steps))
+        sizes = self._sizes_of(given, by_name)
+        cost = made.cost
+        if sizes:
+            cost = cost.at({s: sizes[s.name] for s in made.cost.function.sizes})
+        steps = (_explained(step, made.made_by) for step in self.program.steps)
+        costed = tuple(replace(step, cost=step_cost(cost, step_name(k), sizes)) for k, step in enumerate(steps))
+        notes = [*cost_notes(cost, sizes), *(made.not_counted if isinstance(made, StagedKernelSource) else ())]
+        return LoweringExplanation(self.target, costed, tuple(notes))
 
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         if () not in self._forms:
@@ -153,10 +172,10 @@ class Kernels(Lowered):
             self._program: KernelProgram | StagedKernels
             made: KernelSource | StagedKernelSource
             if has_recurrences(f):
-                self._program = staged_kernels(f, tiling, self._store)
+                self._program = staged_kernels(f, tiling, self._store, _counted)
                 made = StagedKernelSource(self._program, target.emit, target.over_time, self._exact, self._store)
             else:
-                self._program = program(f, tiling)
+                self._program = program(f, tiling, _counted)
                 made = KernelSource(self._program, target.emit)
             static = [*made.told.values(), "interpret"]
             try:
@@ -209,17 +228,22 @@ class Kernels(Lowered):
             _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
 
 
+def _counted(f: Function) -> ArrayCost:
+    """What `jax.numpy` takes for a function."""
+    return Source(simplify(f)).cost
+
+
 def _axes(step: Kernel | Recurrence) -> tuple[TileAxis, ...]:
     return step.step.axes if isinstance(step, Recurrence) else step.axes
 
 
 def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, MadeBy]) -> Explained:
     if isinstance(step, Plain):
-        names = ", ".join(dict.fromkeys(x.name for x in step.outputs))
+        names = names_of(step.outputs)
         text = f"{names}: {step.by}, no kernel"
         return Explained(names, text, "dense", f"since {step.reason}", computed=f"by {step.by}")
     if isinstance(step, Recurrence):
-        names = ", ".join(x.var.name for x in step.states)
+        names = names_of(x.var for x in step.states)
         axes = "".join(f", {axis.index}:{axis.extent} ({_how(axis)})" for axis in step.step.axes)
         return Explained(
             names,
@@ -229,7 +253,7 @@ def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, MadeBy])
             computed=f"step by step, by {made_by[step.name]}, where that fits into fast memory, else by lax.scan:",
             parts=tuple(step.formulas()),
         )
-    names = ", ".join(output.var.name for output in step.outputs)
+    names = names_of(output.var for output in step.outputs)
     axes = ", ".join(f"{axis.index}:{axis.extent} ({_how(axis)})" for axis in step.axes)
     inside = ", ".join(a.var.name for a in step.accumulators)
     tiles = "every tile" if step.tiles is None else "only tiles with a point where the conditions hold"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tensorlang.language.function import Function
 from tensorlang.lowering.kernels.grouping import program
+from tensorlang.lowering.kernels.growth import Counted, check_steps
 from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurrence
 from tensorlang.lowering.kernels.recurrences import recurrence
 from tensorlang.lowering.kernels.roles import Unfit
@@ -49,18 +50,20 @@ class StagedKernels:
         return "\n\n".join(map(str, self.steps))
 
 
-def staged_kernels(f: Function, tiling: Tiling, store: str) -> StagedKernels:
+def staged_kernels(f: Function, tiling: Tiling, store: str, counted: Counted) -> StagedKernels:
     """The parts of `f`, which is simplified, for sizes of at least 1, as a target has them; recurrences keep of their
-    steps what `store` says."""
+    steps what `store` says. What takes more than `counted` says of the same as `jax.numpy` is left to that."""
     parts = staged(f, windows=store != "needed", store=store, choices=False)  # kernels give numbers only
-    programs = {part: program(part.function, tiling) for part in parts.parts if isinstance(part, Stage)}
+    programs = {part: program(part.function, tiling, counted) for part in parts.parts if isinstance(part, Stage)}
     turns = [part for part in parts.parts if isinstance(part, Turn)]
-    return StagedKernels(parts, programs, {turn: _over_time(turn, tiling) for turn in turns})
+    return StagedKernels(parts, programs, {turn: _over_time(turn, tiling, counted) for turn in turns})
 
 
-def _over_time(turn: Turn, tiling: Tiling) -> Recurrence | Plain:
+def _over_time(turn: Turn, tiling: Tiling, counted: Counted) -> Recurrence | Plain:
     try:
-        return recurrence(turn, tiling)
+        found = recurrence(turn, tiling)
+        check_steps(found, turn.step, counted)
+        return found
     except Unfit as reason:
         outputs = tuple(v for v, _, _ in turn.gives)
         return Plain(turn.step, outputs, str(reason), "lax.while_loop" if turn.until else "lax.scan")

@@ -319,8 +319,8 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     elif m.node == TRUE:
         part = "_first_greatest_over"
     else:  # hidden values are not found, even if all others are -inf
-        part, both = "_first_greatest_where_over", [aligned(x, union([v, m], inner.order)) for x in (v, m)]
-        v = Value(Tuple(tuple(x.node for x in both)), both[0].axes)
+        part, axes = "_first_greatest_where_over", union([v, m], inner.order)
+        v = Value(Tuple(tuple(aligned(x, axes).node for x in (v, m))), axes)
     term = function_of(ctx, scope.block, block, [name], v)
     found = Value(apply(part, ctx.range(r), term, ctx.extents(inner, v.axes), DTYPE), v.axes, 2)
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found

@@ -68,6 +68,10 @@ class StagedKernelSource(Recurrent):
 
     def _staged(self, stage: Stage) -> PartSource:
         program = self._program.programs[stage]
+        if stage.indices:  # kernels give numbers only
+            named = super()._staged(stage)
+            self._number_part()
+            return named
         name = self._names.fresh_global(stage.function.name)
         program = replace(program, function=replace(program.function, name=name))
         made = KernelSource(program, self._emit, self._defined, self._count)
@@ -82,16 +86,23 @@ class StagedKernelSource(Recurrent):
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
         name = super()._step(turn, read)
         found = self._program.recurrences[turn]
-        made, repeat = self._parts[-1]
-        if isinstance(found, Recurrence):
+        if isinstance(found, Plain):
+            self._number_part()
+        else:
             self._axes += found.step.axes
             each, at_first = work_of_steps(found)
-            self._parts[-1:] = [(each.of_one_step(step_name(self._count)), repeat), (at_first, once)]
-        elif isinstance(made, Source):
+            _, repeat = self._parts.pop()
+            self._parts += [(each.of_one_step(step_name(self._count)), repeat), (at_first, once)]
+            self._count += 1
+        return name
+
+    def _number_part(self) -> None:
+        """Take what was written last, by `jax.numpy`, for one step in what `cost` says."""
+        made, repeat = self._parts[-1]
+        if isinstance(made, Source):
             work = work_of(made.function, made.program, IN_SINGLE)
             self._parts[-1] = (work.of_one_step(step_name(self._count)), repeat)
         self._count += 1
-        return name
 
     def _add(self, definitions: Iterable[str], helpers: Iterable[str], names: Iterable[str]) -> None:
         """List definitions, under names that nothing else gets."""

@@ -193,6 +193,8 @@ def _where_worth(s: StoredStatement, memory: Memory, present: Predicate, tiling:
         kernel = tiling.adapted(_kernel(alone, {s.var}, present))
     except Unfit:
         return TRUE  # alone it is no kernel, perhaps with others
+    if tiling.unfit(kernel) is not None:
+        return TRUE
     return where_worth(kernel, _plain(s, "").function, counted)
 
 

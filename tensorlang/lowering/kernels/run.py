@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -12,9 +12,10 @@ import jax
 import numpy as np
 
 from tensorlang.errors import ArgumentError, MissingPackage
-from tensorlang.language.affine import Atom, Size
+from tensorlang.language.affine import Affine, Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.language.types import shape
 from tensorlang.lowering.arrays.cost import ArrayCost, cost_notes, step_cost
 from tensorlang.lowering.emit.gpu.launch import GpuKernel
 from tensorlang.lowering.emit.gpu.recurrence import GpuRecurrence
@@ -28,8 +29,10 @@ from tensorlang.lowering.explain import Explained, LoweringExplanation
 from tensorlang.lowering.kernels.grouping import program
 from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Recurrence, TileAxis, names_of
 from tensorlang.lowering.kernels.layouts import Units
+from tensorlang.lowering.kernels.operands import expressions_of
 from tensorlang.lowering.kernels.staged import StagedKernels, staged_kernels
 from tensorlang.lowering.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
+from tensorlang.lowering.kernels.terms import reads
 from tensorlang.lowering.namespace import defined
 from tensorlang.lowering.run import Form, Lowered
 from tensorlang.normal.recurrences import has_recurrences
@@ -194,8 +197,7 @@ class Kernels(Lowered):
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         known = cast(Mapping[Atom, int], sizes)
         kernels = [step for step in self.program.steps if not isinstance(step, Plain)]
-        extents = [axis.extent for kernel in kernels for axis in _axes(kernel)]
-        extents += [kernel.size for kernel in kernels if isinstance(kernel, Recurrence)]
+        extents = {extent for kernel in kernels for extent in _extents(kernel)}
         if not all(sizes.values()) or any(extent.value(known) < 1 for extent in extents):
             return super()._run(self._empty._form(()), arguments, sizes)
         told = {name: sizes[size] for size, name in form.made.told.items()}
@@ -233,8 +235,14 @@ def _counted(f: Function) -> ArrayCost:
     return Source(simplify(f)).cost
 
 
-def _axes(step: Kernel | Recurrence) -> tuple[TileAxis, ...]:
-    return step.step.axes if isinstance(step, Recurrence) else step.axes
+def _extents(step: Kernel | Recurrence) -> Iterator[Affine]:
+    """The lengths of the axes of a kernel, and of those of the arrays that it reads."""
+    kernel = step.step if isinstance(step, Recurrence) else step
+    if isinstance(step, Recurrence):
+        yield step.size
+    yield from (axis.extent for axis in kernel.axes)
+    for x, _ in reads(*expressions_of(kernel)):
+        yield from shape(x.type)[0]
 
 
 def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, MadeBy]) -> Explained:

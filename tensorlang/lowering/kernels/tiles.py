@@ -51,6 +51,7 @@ def tiles_of(axes: Sequence[TileAxis], accumulators: Sequence[Accumulator], pres
     if not mentioned and not any(affine):
         return None
     chosen = tuple(a for a in axes if a.is_tiled and (a.index in mentioned or a.role is Role.REDUCED))
+    chosen = chosen or tuple(cut.values())[:1]  # where only sizes decide
     numbers = tuple(_number(a.index) for a in chosen)
     some, part = [], []
     for parts in affine:

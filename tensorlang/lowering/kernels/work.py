@@ -33,7 +33,7 @@ from tensorlang.lowering.arrays.extents import ZERO
 from tensorlang.lowering.arrays.shapes import LoopRange
 from tensorlang.lowering.arrays.work import IN_SINGLE, Box, Boxes, Work, box_index, charge
 from tensorlang.lowering.kernels.ir import Kernel, Recurrence, Role, TileAxis
-from tensorlang.lowering.kernels.operands import Array, How, operand, relations_in
+from tensorlang.lowering.kernels.operands import Array, dimension, relations_in
 from tensorlang.lowering.kernels.terms import conditions, free, nodes, over, reads
 from tensorlang.lowering.plan.dependence import variable
 
@@ -119,10 +119,16 @@ class _Counting:
         return found | {(q.relation, q.arguments): IN_SINGLE["b"] for q in relations_in(*predicates)}
 
     def _fetch(self, array: Array, places: tuple[Affine, ...], width: int, in_sums: bool) -> None:
-        read = operand(self.kernel, array, places)
+        axes = {axis.index: axis for axis in self.kernel.axes}
         summed = {a.index for a in self.kernel.of_role(Role.REDUCED)}
-        along = [d.axis.index for d in read.dimensions if d.how is How.TILE and d.axis is not None]
-        further = [d.length for d in read.dimensions if d.how is How.WHOLE]
+        along: list[Index] = []
+        further: list[Affine] = []
+        for a in places:
+            inside = [i for i in a.indices if not axes[i].is_number]
+            if len(inside) > 1 or any(axes[i].is_tiled for i in inside):
+                along += inside
+            else:
+                further.append(dimension(a, axes).length)
         depends = in_sums and any(i in summed for a in places for i in a.indices)
         charge(self.read, self._box(along, depends, further=further), width)
 

@@ -67,11 +67,8 @@ from tensorlang.simplification.read_back import read_back
 from tensorlang.simplification.recurrences import tidy_recurrences
 
 
-def staged(
-    f: Function, windows: bool = True, strict: bool = False, store: str = "needed", choices: bool = True
-) -> Staged:
-    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times, and
-    with `choices` index arrays are passed on, too.
+def staged(f: Function, windows: bool = True, strict: bool = False, store: str = "needed") -> Staged:
+    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times.
 
     If `strict`, what brackets hide has no influence, even if it is nan or inf.
     """
@@ -82,7 +79,7 @@ def staged(
         return Staged(f, (Stage(derived(read_back(s), f) if has_recurrences(f) else f, ()),))
     given = {x.param: place for x, place in d.given.items()}
     known = {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
-    return _Staging(f, d.s, d.loops, given, windows, known, choices).result()
+    return _Staging(f, d.s, d.loops, given, windows, known).result()
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
@@ -114,7 +111,6 @@ class _Staging:
         given: dict[Var, tuple[int, int, str]],
         windows: bool,
         supports: Mapping[int, Supports],
-        choices: bool,
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.loops, self.given = f, list(loops), given
@@ -124,8 +120,7 @@ class _Staging:
             self.read.append(read[: len(loop.operands)])
             read = read[len(loop.operands) :]
         self.chosen: dict[int, tuple[Selection, ...]] = {}
-        self.s = self._with_choices_before(s) if choices else s
-        self.passes_choices = choices
+        self.s = self._with_choices_before(s)
         self.defined = selections(self.s.statements)
         self.taken = taken_names(f) | {v.name for v in given}
         self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
@@ -201,9 +196,9 @@ class _Staging:
     def _is_passed(self, x: Statement) -> bool:
         """Whether later parts are given `x`, rather than what it is made of."""
         if isinstance(x, Selection):
-            return self.passes_choices
+            return True
         # an element at a chosen place may be a greatest value
-        chosen = (self.defined.get(array) for array in looked_up(x)) if self.passes_choices else ()
+        chosen = (self.defined.get(array) for array in looked_up(x))
         return _has_arithmetic(x) or (isinstance(x, Contraction) and any(isinstance(y, Selection) for y in chosen))
 
     def _needed(self) -> list[set[int]]:

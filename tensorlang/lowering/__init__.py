@@ -45,6 +45,7 @@ Where it is decided
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
     which recurrences become one, and which are left to lax.scan  kernels/recurrences.py
     how long tiles are, and what an accelerator can't have        kernels/targets.py
+    which kernels would take more than jax.numpy does             kernels/growth.py, by the counts in kernels/work.py
     which indices are mapped to which devices                     mesh/plan.py
 
 `lower(f).explain()` tells what was decided for a program, what was not, and why. What runs is measured in

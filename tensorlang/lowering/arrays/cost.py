@@ -57,7 +57,7 @@ from tensorlang.sets.encode import TooHard
 
 _NONE: Mapping[Relation, int] = {}
 _MANY = 8
-"""So many tiles are enough for a polynomial without cases."""
+"""From this number of tiles on, a polynomial needs no cases."""
 _MOST_CASES = 16
 _SEVERAL = 4
 _LONG = 1000

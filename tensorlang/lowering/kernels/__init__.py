@@ -10,6 +10,8 @@ layouts      how tiles lie in a GPU's shared memory, and which layouts its matri
 operands     how the arrays that a kernel reads and writes lie
 functions    scalar functions by formulas, where GPUs lack them
 targets      what differs from one kind of accelerator to another
+work         what kernels take for all sizes: operations on the tiles that are visited, bytes of blocks
+growth       where that is no more than what `jax.numpy` takes for the same statement
 recurrences  recurrences as kernels that go over the time, with the states in fast memory
 staged       programs with recurrences: kernels of what is computed between them, and the recurrences
 ir           the grammar of all that; `check` says whether a program of kernels is well formed

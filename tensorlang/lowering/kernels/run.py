@@ -151,7 +151,7 @@ class Kernels(Lowered):
 
         >>> f = tl.parse("f(A: [n][n]R, B: [n][p]R) = gen i:n, k:p. sum j:n. [j <= i] * A[i, j] * B[j, k]")
         >>> print(tl.lower(f, "pallas-tpu").explain()["result"].cost)
-        n^2*p + 256*n*p operations
+        n^2*p + 512*n*p operations
         """
         made = cast(KernelSource | StagedKernelSource, self._form(()).made)
         sizes = self._sizes_of(given, by_name)

@@ -33,7 +33,7 @@ from tensorlang.lowering.arrays.extents import ZERO
 from tensorlang.lowering.arrays.shapes import LoopRange
 from tensorlang.lowering.arrays.work import IN_SINGLE, Box, Boxes, Work, box_index, charge
 from tensorlang.lowering.kernels.ir import Kernel, Recurrence, Role, TileAxis
-from tensorlang.lowering.kernels.operands import Array, dimension, relations_in
+from tensorlang.lowering.kernels.operands import Array, How, dimension, relations_in
 from tensorlang.lowering.kernels.terms import conditions, free, nodes, over, reads
 from tensorlang.lowering.plan.dependence import variable
 
@@ -127,8 +127,8 @@ class _Counting:
             inside = [i for i in a.indices if not axes[i].is_number]
             if len(inside) > 1 or any(axes[i].is_tiled for i in inside):
                 along += inside
-            else:
-                further.append(dimension(a, axes).length)
+            elif (found := dimension(a, axes)).how is How.WHOLE:
+                further.append(found.length)
         depends = in_sums and any(i in summed for a in places for i in a.indices)
         charge(self.read, self._box(along, depends, further=further), width)
 

@@ -431,20 +431,26 @@ def play(port: int, opens: bool) -> None:
 @click.argument("where", metavar="FILE.py[::FUNCTION] | FOLDER | MODULE")
 @click.option("--shapes", metavar='"x: n, A: n n"', help="The arguments' shapes, where no comment says them.")
 @click.option("--wrt", metavar="0,1,...", help="The numbers of the arguments that are differentiated, by default all.")
-@click.option("--at", "sizes", type=int, nargs=2, default=(48, 192), show_default=True, help="What the sizes are.")
+@click.option("--at", "sizes", type=int, nargs=2, help="What the sizes are; by default 48 and 192, then 192 and 1536.")
 @click.option(
     "--factor", type=float, default=4, show_default=True, help="Report factors that do not grow from here on."
 )
 @click.option("--compiled", is_flag=True, help="Report what XLA's operations confirm only.")
 @format_option("text", "json", "github", "sarif")
 def lint(
-    where: str, shapes: str | None, wrt: str | None, sizes: tuple[int, int], factor: float, compiled: bool, style: str
+    where: str,
+    shapes: str | None,
+    wrt: str | None,
+    sizes: tuple[int, int] | None,
+    factor: float,
+    compiled: bool,
+    style: str,
 ) -> None:
     """Tell which gradients of JAX functions do more work than they need, and where.
 
-    JAX's gradient is counted beside the derived one, at two sizes. WHERE is FILE.py::function, or a file, a folder,
-    or the name of a module or package, of which every function is looked at above which a comment gives the shapes:
-    # lint: x: n, A: n n. The exit status is 1 if there is a finding.
+    JAX's gradient is counted beside the derived one, at two sizes, and if it is fine there, at larger ones. WHERE is
+    FILE.py::function, or a file, a folder, or the name of a module or package, of which every function is looked at
+    above which a comment gives the shapes: # lint: x: n, A: n n. The exit status is 1 if there is a finding.
 
     \b
     Example:

@@ -175,6 +175,7 @@ def as_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "value": r.value_work,
             "gradient": r.gradient_work,
             "unknown": [what.strip() for what in r.unknown],
+            "hints": list(r.hints),
             "findings": [
                 {
                     "code": f.code,

@@ -1,4 +1,4 @@
-"""The linter for gradients of JAX functions that do more work than needed, counted at two sizes, by the user's
+"""The linter for gradients of JAX functions that do more work than needed, counted at several sizes, by the user's
 lines."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
+from tensorlang.jaxprs.hidden import with_infinity
 from tensorlang.jaxprs.regions import patience
 from tensorlang.jaxprs.rewrite import RewritePlan, plan, rewritten
 from tensorlang.jaxprs.sizes import at
@@ -26,6 +27,9 @@ At = int | Mapping[str, int]
 
 SIZES = (48, 192)
 """The numbers that all named sizes take in turn."""
+
+LARGE = (192, 1536)
+"""Those that they take where a gradient is fine at `SIZES`: a window of 64 or 256 elements is narrow here only."""
 
 FACTOR = 4
 """The factor over the derived gradient's work from which a gradient is reported even if the factor does not grow."""
@@ -86,6 +90,9 @@ def _shown(sizes: At) -> str:
 class Report(Shown):
     """The linter's report on one function, which is fine if there are no findings.
 
+    `unknown` are lines on what was not imported. `hints` are changes to the function that would make its derived
+    gradient cheaper, and are none if it is not fine.
+
     >>> import jax.numpy as jnp
     >>> report = tl.testing.assert_cheap_gradient(lambda x: jnp.sum(x * x), "n")
     >>> print(str(report).split(",")[0], report.findings)
@@ -97,13 +104,13 @@ class Report(Shown):
     value_work: int
     gradient_work: int
     unknown: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.findings:
             times = self.gradient_work / max(1, self.value_work)
-            return "\n".join(
-                [f"{self.name}: fine, the gradient does {times:.3g} times the work of the value", *self.unknown]
-            )
+            fine = f"{self.name}: fine, the gradient does {times:.3g} times the work of the value"
+            return "\n".join([fine, *self.unknown, *(f"  hint: {hint}" for hint in self.hints)])
         parts = []
         for found in self.findings:
             where = "" if found.line is None else f"{found.line.filename}:{found.line.line}: "
@@ -116,13 +123,14 @@ def lint(
     fun: Callable[..., Any],
     *specs: Any,
     argnums: int | Sequence[int] | None = None,
-    sizes: Sequence[At] = SIZES,
+    sizes: Sequence[At] | None = None,
     compiled: bool = False,
     factor: float = FACTOR,
 ) -> Report:
     """Compare the cost of JAX's gradient of `fun` with the derived one, at arguments as in `specs`.
 
-    All named sizes take the values in `sizes` in turn, or those of mappings there, such as {"n": 48, "m": 10}.
+    All named sizes take the values in `sizes` in turn, or those of mappings there, such as {"n": 48, "m": 10}; if none
+    are given, 48 and 192, and where the gradient is fine at these, 192 and 1536, unless its code gets longer with them.
     `argnums` are the arguments that are differentiated, by default all that hold floats. If `fun` is not scalar, the
     sum of its value is. With `compiled`, findings must be confirmed by XLA's operations. A ratio that does not grow is
     a finding from `factor` on. Raises `ArgumentError` if there is nothing to differentiate, or a size has no value.
@@ -142,7 +150,18 @@ def lint(
             raise ArgumentError(f"{name} gives no floats that could be differentiated")
         return sum(map(jnp.sum, floats))
 
-    return judged(name, lambda n: (scalar, at(given, n), wanted), sizes, compiled, factor)
+    def made(n: At) -> Made:
+        return scalar, at(given, n), wanted
+
+    report = judged(name, made, sizes or SIZES, compiled, factor)
+    if report.findings:
+        return report
+    if sizes is None and len({_length(*made(n)) for n in SIZES}) == 1:
+        sizes = LARGE
+        further = judged(name, made, sizes, compiled, factor)
+        if further.findings:
+            return further
+    return replace(report, hints=_hints(name, made, sizes or SIZES, factor))
 
 
 Made = tuple[Callable[..., Any], Any, tuple[int, ...]]
@@ -214,6 +233,30 @@ def _taken(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> _Ta
     active = [k in wanted for k, x in enumerate(shapes) for _ in jax.tree.leaves(x)]
     gradient = flatten(jax.make_jaxpr(jax.grad(fun, wanted))(*shapes), lambda equation: True)
     return _Taken(plan(closed, active), work(gradient.equations, copies=True), work(closed.jaxpr.eqns).total)
+
+
+def _hints(name: str, made: Callable[[Any], Made], sizes: Sequence[At], factor: float) -> tuple[str, ...]:
+    """What the derived gradient would save if -inf were what hides elements."""
+    found = with_infinity(*made(sizes[0])[:2])
+    if found is None:
+        return ()
+
+    def infinite(n: Any) -> Made:
+        fun, shapes, wanted = made(n)
+        changed = with_infinity(fun, shapes)
+        return (fun if changed is None else changed[0]), shapes, wanted
+
+    told = judged(name, infinite, sizes, False, factor).findings
+    if not told:
+        return ()
+    times = ", ".join(f"{x:.3g} at {_shown(n)}" for x, n in zip(told[0].factors, told[0].sizes, strict=True))
+    gain = f"with -jnp.inf the derived gradient would do less (times {times}), but a row that is hidden whole is nan"
+    return tuple(f"{hiding}: {gain}" for hiding in found[1])
+
+
+def _length(fun: Callable[..., Any], shapes: Any, _: tuple[int, ...]) -> int:
+    """The number of equations."""
+    return len(flatten(jax.make_jaxpr(fun)(*shapes), lambda equation: True).equations)
 
 
 def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> float:

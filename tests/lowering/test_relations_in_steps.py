@@ -75,3 +75,30 @@ def test_so_do_gradients_of_steps_that_store_no_matrix(name: str) -> None:
 
 def test_what_a_step_stores_under_a_relation_is_a_matrix_as_the_page_of_limits_says() -> None:
     assert growth(tl.grad(program("sums"), "x")) > 3
+
+
+ASKED = """
+f(x: [n]R, q: [n]idx(n), s: [n]idx(n), z: idx(n), r: rel(n, n)) = [0 < n] *
+  let h = fold t:n with h = x.
+    gen i:n. sin(h[i]) + [exists k:n. r(k, t) and i = q[k]] * x[i]
+      + sum j:n. [exists k:n. r(k, n - t - 1) and q[k] = j and j <= t] * h[j] in
+  let c = argmax i:n. x[i] in
+  gen i:n. h[i] + [exists k:n. r(k, z) and i = q[k]] + [exists k:n. q[k] = s[c] and r(k, i)] * x[i]
+    + [exists k:n. q[k] = s[z]] * x[i] + [exists k:n. r(k, s[c]) and q[k] = s[z]]
+"""
+
+
+def test_steps_ask_whether_data_have_a_point_at_their_own_time() -> None:
+    f = tl.parse(ASKED)
+    for g in (f, tl.adjoint(f)):
+        source: Any = tl.lower(g)._form(()).made
+        assert getattr(source, "whole", source).cost.excess is None  # n^2; with a table for all times it is n^3
+        for n in (1, 4, 9):
+            rng = np.random.default_rng(n)
+            x, mask = rng.normal(size=n), rng.random((n, n)) < 0.3
+            given = {"x": x, "q": rng.integers(0, n, n), "s": rng.integers(0, n, n), "z": n - 1, "r": mask}
+            given |= {"f_bar": rng.normal(size=n)} if g is not f else {}
+            with jax.enable_x64(True):
+                for r in (mask, scipy.sparse.coo_array(mask)):
+                    found = tl.lower(g)(**given | {"r": r})
+                    np.testing.assert_allclose(found, tl.evaluate(g, **given), rtol=1e-9, atol=1e-12)

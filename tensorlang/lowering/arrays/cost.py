@@ -288,7 +288,7 @@ def _leaves(value: Value) -> Iterator[Shaped]:
 
 
 def in_units(cells: Iterable[Cell], unit: int) -> tuple[Cell, ...]:
-    """Cells over numbers of units, in terms of sizes, each so many units long. Raises `TooHard` for quotients."""
+    """Cells over numbers of units, in terms of the sizes that these make. Raises `TooHard` for quotients."""
 
     def condition(p: Predicate) -> Predicate:
         match p:

@@ -218,8 +218,8 @@ class _Keys:
         return not self.bound.isdisjoint(atom_affine(atom).free)
 
     def _key(self, a: Affine) -> Affine:
-        """`a` with an axis in place of the part that is no static integer."""
-        moving = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
+        """`a` with an axis in place of the part that depends on indices; what does not is one number."""
+        moving = [(atom, k) for atom, k in a.terms if any(isinstance(i, Index) for i in atom_affine(atom).free)]
         if not moving:
             return a
         sign = 1 if moving[0][1] > 0 else -1

@@ -22,7 +22,7 @@ from tensorlang.lowering.arrays.values import apply
 from tensorlang.lowering.arrays.work import IN_SINGLE, Work, together
 from tensorlang.lowering.emit.conditions import condition
 from tensorlang.lowering.emit.helpers import HELPERS
-from tensorlang.lowering.emit.module import IMPORTS, Source, assembled
+from tensorlang.lowering.emit.module import IMPORTS, assembled, source_of
 from tensorlang.lowering.emit.python import lines, modules_in, text
 from tensorlang.lowering.emit.shared import share
 from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Results, TileAxis, leaves_of
@@ -152,7 +152,7 @@ class KernelSource:
     def _plain(self, step: Plain, body: Block) -> Work:
         """Write a step that is left to `jax.numpy`, and why, and call it in `body`; return what it takes."""
         f = step.function
-        made = Source(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
+        made = source_of(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
         note = lines(Block([Note(f"Left to jax.numpy: {step.reason}.")]))
         self.definitions.append("\n".join([*note, made.definition]))
         self.helpers.update(made.helpers)

@@ -20,7 +20,7 @@ from tensorlang.lowering.arrays.cost import ArrayCost, cost_notes, step_cost
 from tensorlang.lowering.emit.gpu.launch import GpuKernel
 from tensorlang.lowering.emit.gpu.recurrence import GpuRecurrence
 from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy, step_name
-from tensorlang.lowering.emit.module import Source
+from tensorlang.lowering.emit.module import source_of
 from tensorlang.lowering.emit.mosaic.choice import mosaic_or_triton
 from tensorlang.lowering.emit.staged_kernels import EmitRecurrence, StagedKernelSource
 from tensorlang.lowering.emit.tpu.launch import TpuKernel
@@ -232,7 +232,7 @@ class Kernels(Lowered):
 
 def _counted(f: Function) -> ArrayCost:
     """What `jax.numpy` takes for a function."""
-    return Source(simplify(f)).cost
+    return source_of(simplify(f)).cost
 
 
 def _extents(step: Kernel | Recurrence) -> Iterator[Affine]:

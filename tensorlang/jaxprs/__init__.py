@@ -13,7 +13,8 @@
                    price: the costs that are compared; dense: equations that have no cheaper gradient; carried:
                    states that XLA copies in each step
     rewrite        the function with these parts replaced; explain: a report on a function's parts
-    lint, formats  the gradients that do more work than they need, for people and machines
+    lint, formats  the gradients that do more work than they need, for people and machines; hidden: numbers in place of
+                   -inf, which make them do so
 
 An integer or a condition is an index or a predicate as long as it depends on places alone. If it depends on data, JAX
 computes it beforehand, as an index array or a relation without a derivative. Numbers are expressions, and each

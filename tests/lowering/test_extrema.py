@@ -40,7 +40,7 @@ PROGRAMS = {
     "distances": "f(x: [n][k]R, c: [m][k]R) = sum i:n. min a:m. sum l:k. (x[i, l] - c[a, l])^2",
     "where data says": "f(x: [n]R, y: [n]idx(m), z: [m]R) = gen i:n. max j:m where j >= y[i]. x[i] * z[j]",
     "where a relation holds": "f(E: rel(n, m), z: [m]R) = gen i:n. max j:m where E(i, j) or j = 0. z[j]",
-    "slices where a relation holds": "f(E: rel(n, n), x: [n]R) = gen i:n, a:1. max j:n where E(i, j) or j = 0. x[j + a]",
+    "slices under a relation": "f(E: rel(n, n), x: [n]R) = gen i:n, a:1. max j:n where E(i, j) or j = 0. x[j + a]",
     "wide windows": "f(x: [n]R, z: [n]R) = gen i:n. max j:n where 0 <= i - j < 40. x[j] * z[i]",
     "windows of a width that is a size": "f(x: [n]R, w: [m]R) = gen i:n. min j:n where 0 <= i - j < m. x[j]",
     "windows on both sides": "f(x: [n]R, z: [n]R, w: [k]R) = gen i:n. max j:n where -k < i - j < k. x[j] * z[i]",

@@ -184,7 +184,7 @@ class Lowered(GeneratedCode):
         from tensorlang.lowering.explain import Explained, LoweringExplanation
 
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
-        sizes = self._sizes_of(given, by_name, relations)
+        sizes = all_sizes(self.function, given, by_name, relations)
         form = self._form(relations).made
         recurrent = form.whole if isinstance(form, Runnable) else form
         if isinstance(recurrent, Recurrent):
@@ -198,17 +198,6 @@ class Lowered(GeneratedCode):
         notes += cost_notes(cost, sizes)
         literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
         return LoweringExplanation("jax", (*literals, *steps), tuple(notes))
-
-    def _sizes_of(
-        self, given: Mapping[str, int] | None, by_name: Mapping[str, Any], on_points: Sequence[Relation] = ()
-    ) -> Mapping[str, int]:
-        """The sizes that are given: all, or none. Raises `ArgumentError`."""
-        sizes = together(given, by_name)
-        needed = (*(s.name for s in self.function.sizes), *(f"{p.name}.points" for p in on_points))
-        missing = [name for name in needed if name not in sizes]
-        if sizes and missing:
-            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f'explain({{"{missing[0]}": .., ..}})')
-        return sizes
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -274,6 +263,18 @@ class Lowered(GeneratedCode):
             direct = None if self._check else _direct(self.function, made, run)
             self._forms[on_points] = Form(made, jax.jit(run, static_argnames=list(made.told.values())), direct)
         return self._forms[on_points]
+
+
+def all_sizes(
+    f: Function, given: Mapping[str, int] | None, by_name: Mapping[str, Any], on_points: Sequence[Relation] = ()
+) -> Mapping[str, int]:
+    """The sizes of `f` that are given: all, or none. Raises `ArgumentError`."""
+    sizes = together(given, by_name)
+    needed = (*(s.name for s in f.sizes), *(f"{p.name}.points" for p in on_points))
+    missing = [name for name in needed if name not in sizes]
+    if sizes and missing:
+        raise ArgumentError(f"the cost depends on {missing[0]}", hint=f'explain({{"{missing[0]}": .., ..}})')
+    return sizes
 
 
 class LoweredSource(Protocol):

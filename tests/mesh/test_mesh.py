@@ -256,3 +256,32 @@ def test_choices_that_other_devices_look_up_are_left_to_xla() -> None:
 def test_numbers_of_indices_are_left_to_xla() -> None:
     f = on_mesh("f(x: [n]R) = gen i:n. x[i] * real(i)", i="x")
     assert (f.in_specs, f.out_specs) == ((P("x"),), P("x"))
+
+
+# -- what each device computes
+
+
+def each_computes(f: Any, **sizes: int) -> int:
+    """The operations of one device, as `explain` tells them."""
+    (note,) = [n for n in f.explain(**sizes).notes if n.startswith("On each of 8 devices: ")]
+    return int(note.split(" all of it takes ")[1].split(" ")[0].replace(",", ""))
+
+
+def test_each_device_computes_its_part_and_what_no_axis_divides() -> None:
+    sizes = {"n": 64, "m": 32, "p": 16}
+    whole = 2 * 64 * 32 * 16  # of the one sum of products
+    names = {size.name for size in tl.parse(MATMUL).sizes}
+    sizes = {name: sizes[name] for name in names}
+    assert each_computes(on_mesh(MATMUL, i="x"), **sizes) == whole // 4
+    assert each_computes(on_mesh(MATMUL, i="x", k="y"), **sizes) == whole // 8
+    assert each_computes(on_mesh(MATMUL, i=("x", "y")), **sizes) == whole // 8
+    assert each_computes(on_mesh(MATMUL, i="x"), **sizes | {"n": 66}) == 2 * 17 * 32 * 16  # of blocks, the largest
+    note = on_mesh(MATMUL, i="x", k="y").explain().notes[-1]
+    assert "at all sizes that are multiples of 4, from 32 on all of it takes m*n*p/4 operations" in note
+    with pytest.raises(ArgumentError, match="the cost depends on"):
+        on_mesh(MATMUL, i="x").explain(n=3)
+
+
+def test_what_each_device_computes_is_not_guessed_for_blocks_of_sums() -> None:
+    f = on_mesh("f(x: [n + 1]R) = gen i:n. x[i] + x[i + 1]", n="x")
+    assert f.explain().notes[-1].startswith("What each device computes is not known for all sizes")

@@ -115,6 +115,8 @@ class ArrayCost:
     """If it is more than 1, the cost is that at sizes that are multiples of it, from `_MANY` times it on."""
     where: tuple[NonNegative, ...] = ()
     """What holds of the sizes, too."""
+    blocks: Mapping[Size, tuple[Size, int]] = field(default_factory=dict)
+    """Sizes of blocks, with the size that is cut into blocks, and their number, of which `tile` is a multiple."""
 
     @property
     def domain(self) -> str:
@@ -127,6 +129,7 @@ class ArrayCost:
     def at(self, values: Mapping[Size, int]) -> ArrayCost:
         """The same cost, to be counted at sizes that have these values."""
         numbers = {s: constant(n) for s, n in values.items()}
+        numbers |= {b: constant(-(-values[s] // count)) for b, (s, count) in self.blocks.items()}
         return ArrayCost(self.function, tuple(part.at(numbers) for part in self.parts), self.counts)
 
     @cached_property
@@ -199,7 +202,9 @@ class ArrayCost:
     def _total(self, of: Callable[[Work], Mapping[Box, int]]) -> CostPolynomial:
         parts = self.parts
         if self.tile > 1:
-            parts = tuple(part.at({s: atom_affine(s) * self.tile for s in self._of_sizes.sizes}) for part in parts)
+            longer = {s: atom_affine(s) * self.tile for s in self._of_sizes.sizes}
+            longer |= {b: atom_affine(s) * (self.tile // count) for b, (s, count) in self.blocks.items()}
+            parts = tuple(part.at(longer) for part in parts)
 
         def counted(at_once: bool) -> CostPolynomial:
             cells = _found(lambda: gathered(cell for part in parts for cell in part.cells(of, at_once)))

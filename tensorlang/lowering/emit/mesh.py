@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from math import lcm
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lowering import costs
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, work_of
 from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import Block, Define, Infix, List, Name, Negative, Node, Text
 from tensorlang.lowering.arrays.names import Names
@@ -74,6 +77,19 @@ class MeshSource:
         self.out_specs = run(_specs(unpack(plan.program.results, f.results), self._spec))
         sizes = {size: cut for cut, size in self.blocks.sizes.items()}
         self.collectives = Collectives(tuple(self.sent), plan.asked.devices, sizes)
+
+    @cached_property
+    def cost(self) -> ArrayCost | None:
+        """What each device takes where sizes are cut evenly, beside the model's count for the whole program. None if
+        something else than a size is cut into blocks."""
+        blocks: dict[Size, tuple[Size, int]] = {}
+        for (along, whole), block in self.blocks.sizes.items():
+            if len(whole.atoms) != 1 or whole is not atom_affine(whole.atoms[0]):
+                return None
+            blocks[block] = (whole.sizes[0], self.plan.asked.count(along))
+        works = tuple(Repeated(work_of(part.function, part.program)) for part in self.parts)
+        even = lcm(*(count for _, count in blocks.values()))
+        return ArrayCost(self.plan.program.function, works, tile=even, blocks=blocks)
 
     def _node(self, a: Affine) -> Node:
         """`a` as a static integer; blocks get their sizes where they are first needed."""

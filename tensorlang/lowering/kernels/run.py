@@ -34,7 +34,7 @@ from tensorlang.lowering.kernels.staged import StagedKernels, staged_kernels
 from tensorlang.lowering.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
 from tensorlang.lowering.kernels.terms import reads
 from tensorlang.lowering.namespace import defined
-from tensorlang.lowering.run import Form, Lowered
+from tensorlang.lowering.run import Form, Lowered, all_sizes
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.simplification import simplify
 
@@ -154,7 +154,7 @@ class Kernels(Lowered):
         n^2*p + 512*n*p operations
         """
         made = cast(KernelSource | StagedKernelSource, self._form(()).made)
-        sizes = self._sizes_of(given, by_name)
+        sizes = all_sizes(self.function, given, by_name)
         cost = made.cost
         if sizes:
             cost = cost.at({s: sizes[s.name] for s in made.cost.function.sizes})

@@ -17,6 +17,7 @@ from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice
 from tensorlang.language.predicates import Relation
+from tensorlang.lowering.arrays.cost import cost_notes
 from tensorlang.lowering.checked import check_traced
 from tensorlang.lowering.emit.mesh import MeshSource, uneven
 from tensorlang.lowering.emit.partitioned import PartitionedSource
@@ -27,7 +28,7 @@ from tensorlang.lowering.mesh.local import Cut
 from tensorlang.lowering.mesh.partition import partition
 from tensorlang.lowering.mesh.plan import MeshStep, plan
 from tensorlang.lowering.namespace import defined
-from tensorlang.lowering.run import Form, Lowered, check_extrema, values_of
+from tensorlang.lowering.run import Form, Lowered, all_sizes, check_extrema, values_of
 from tensorlang.shown import Shown
 from tensorlang.simplification import simplify
 from tensorlang.surface.inline import opened
@@ -83,12 +84,28 @@ class Distributed(Shown):
     def __str__(self) -> str:
         return self.source
 
-    def explain(self) -> LoweringExplanation:
-        """How each array lies on the mesh, along which axes of it its statement's indices are mapped, and what the
-        devices send each other."""
+    def explain(self, given: Mapping[str, int] | None = None, /, **by_name: int) -> LoweringExplanation:
+        """How each array lies on the mesh, along which axes of it its statement's indices are mapped, what the devices
+        send each other, and what each of them computes, beside the model's count for the whole program: for sizes that
+        are cut evenly, or at those that are given, all or none.
+
+        Raises `ArgumentError` if some sizes are given and others not.
+        """
+        sizes = all_sizes(self.function, given, by_name)
+        sent = str(self.collectives).splitlines()
         return LoweringExplanation(
-            "mesh", tuple(map(self._explained, self._plan.steps)), tuple(str(self.collectives).splitlines())
+            "mesh", tuple(map(self._explained, self._plan.steps)), (*sent, *self._computed(sizes))
         )
+
+    def _computed(self, sizes: Mapping[str, int]) -> list[str]:
+        """What each device computes."""
+        cost = self._form(uneven(self._plan, None)).made.cost
+        if cost is None:
+            return ["What each device computes is not known for all sizes: a sum of sizes is cut into blocks."]
+        if sizes:
+            cost = cost.at({s: sizes[s.name] for s in cost.function.sizes})
+        first, *others = cost_notes(cost, sizes)
+        return [f"On each of {self.mesh.size} devices: {first[0].lower()}{first[1:]}", *others]
 
     def _explained(self, step: MeshStep) -> Explained:
         name = step.statement.array.name

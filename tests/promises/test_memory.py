@@ -18,7 +18,18 @@ from tensorlang import memory
 from tensorlang.memory import MOST, clear_caches
 from tests.support import ROOT
 
-BY_PLACE = {"axis", "axes", "place", "_place", "_index", "_bound_name", "_division", "_numbered", "_bernoulli"}
+BY_PLACE = {
+    "axis",
+    "axes",
+    "place",
+    "box_index",
+    "_place",
+    "_index",
+    "_bound_name",
+    "_division",
+    "_numbered",
+    "_bernoulli",
+}
 """Caches without a bound: an index, or a number, for each of the first few natural numbers."""
 
 

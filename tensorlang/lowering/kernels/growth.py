@@ -16,8 +16,9 @@ from tensorlang.costs.growth import in_terms, order, outgrown
 from tensorlang.errors import CountingError, LimitError
 from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction
-from tensorlang.lowering.arrays.cost import ArrayCost, Repeated
+from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing
 from tensorlang.lowering.arrays.work import Work
 from tensorlang.lowering.kernels.ir import Kernel, Recurrence, TileAxis
 from tensorlang.lowering.kernels.roles import Unfit
@@ -35,22 +36,27 @@ def where_worth(kernel: Kernel, f: Function, counted: Counted) -> Predicate:
 
     It is TRUE, too, if that is not known. Raises `Unfit` if there are none.
     """
-    return _compared(work_of_kernel(kernel), kernel.axes, f, counted)
+    return _compared(work_of_kernel(kernel), kernel.axes, f, counted, None)
 
 
 def check_steps(r: Recurrence, f: Function, counted: Counted) -> None:
     """Raise `Unfit` if steps of `r` take more than `jax.numpy` does for the step `f`, at some sizes."""
     each, _ = work_of_steps(r)
-    if _compared(each, r.step.axes, f, counted) is not TRUE:
+    given = [*(x.var for x in r.slices), *(x.var for x in r.states), *(x.var for x in r.step.outputs)]
+    if _compared(each, r.step.axes, f, counted, given) is not TRUE:
         raise Unfit("at some sizes its steps take more in tiles than by jax.numpy")
 
 
-def _compared(work: Work, axes: Sequence[TileAxis], f: Function, counted: Counted) -> Predicate:
+def _compared(
+    work: Work, axes: Sequence[TileAxis], f: Function, counted: Counted, given: Sequence[Var] | None
+) -> Predicate:
+    """`given` are inputs and outputs; if it is None, those of `f`."""
     try:
         with limits(steps=_STEPS):
             other, own = counted(f), cost_of_tiles(f, (Repeated(work),), axes)
             taken = [*own.operations.cells, *own.read.cells]
-            bound = [*other.operations.cells, *other.given.cells]
+            moved = other.given if given is None else cost_of_tiles(f, (Repeated(storing(given)),), axes).written
+            bound = [*other.operations.cells, *moved.cells]
             return _where(taken, bound, own.operations.context, f.sizes)
     except (CountingError, LimitError):
         return TRUE

@@ -298,11 +298,10 @@ def lower(
         raise click.UsageError("--size goes with --explain")
     lowered = tl.lower(f, target=target, exact=exact, strict=strict)
     if explain:
-        if sizes and target != "jax":
-            raise click.UsageError("--size is for the costs of --target jax")
         explanation = lowered.explain(sizes)
         if style == "json":
-            print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
+            steps = [*map(_step_data, explanation.steps)]
+            print_json({"name": f.name, "target": target, "steps": steps, "notes": [*explanation.notes]})
         else:
             click.echo(str(explanation))
         return

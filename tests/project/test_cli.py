@@ -161,6 +161,18 @@ def test_lower_prints_source_that_runs(tensorlang: Run) -> None:
     failed(tensorlang("lower", "loss.tl", "--target", "pallas-gpu", "--strict"), "no strict code", "'pallas-gpu'")
 
 
+@pytest.mark.parametrize("target", ["jax", "pallas-tpu"])
+def test_lower_explains_what_each_step_takes(tensorlang: Run, target: str) -> None:
+    explained = ("lower", "loss.tl", "--explain", "--target", target)
+    sizes = {"n": 100, "m": 5}
+    f = tl.lower(tl.parse(LOSS), target)
+    assert tensorlang(*explained).stdout == f"{f.explain()}\n"
+    assert tensorlang(*explained, *SIZES).stdout == f"{f.explain(sizes)}\n"
+    assert json.loads(tensorlang(*explained, "--format", "json").stdout)["notes"] == [*f.explain().notes]
+    failed(tensorlang(*explained, "--size", "n=100"), "the cost depends on m")
+    assert "--size goes with --explain" in tensorlang("lower", "loss.tl", *SIZES).output
+
+
 def test_run_prints_or_writes_what_the_evaluator_says(tensorlang: Run) -> None:
     expected = float(tl.evaluate(tl.parse(LOSS), np.arange(6.0), np.array([1.0, 2.0]), np.zeros(5)))
     assert float(tensorlang("run", "loss.tl", "--inputs", "loss.npz").stdout) == pytest.approx(expected)

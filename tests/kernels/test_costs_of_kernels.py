@@ -202,6 +202,32 @@ def test_a_kernel_that_takes_more_at_some_sizes_runs_at_the_others(sizes: tuple[
         assert np.allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
+CHOOSING = """
+f(x: [n][d]R, W: [d][m]R) =
+  let s = gen i:n, j:n. sum a:d. x[i, a] * x[j, a] in let z = gen i:n. sum j:n. exp(s[i, j]) in
+  let o = gen i:n, a:d. sum j:n. exp(s[i, j]) / z[i] * x[j, a] in gen b:m. max i:n. sum a:d. o[i, a] * W[a, b]
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_points_are_chosen_beside_the_kernels_of_the_rest(target: str) -> None:
+    g = tl.adjoint(tl.parse(CHOOSING))
+    steps = lowered(g, target).program.steps
+    assert next(step.reason for step in steps if isinstance(step, Plain)) == "it chooses points"
+    assert sum(isinstance(step, Kernel) and bool(step.accumulators) for step in steps) == 2
+    assert excess(g, target) is None
+    for n, d, m in ((1, 1, 1), (5, 3, 2), (40, 4, 3)):
+        rng = np.random.default_rng(n)
+        given = [0.5 * rng.normal(size=shape) for shape in ((n, d), (d, m), (m,))]
+        for found, wanted in zip(lowered(g, target)(*given), tl.lower(g)(*given), strict=True):
+            assert np.allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_program_that_chooses_points_and_adds_nothing_up_is_left_to_numpy() -> None:
+    g = tl.adjoint(tl.parse("f(x: [n][m]R) = gen i:n. max j:m. x[i, j]"))
+    assert [type(step) for step in lowered(g).program.steps] == [Plain]
+
+
 def test_steps_that_take_more_in_tiles_are_left_to_scan() -> None:
     f = "f(x: [n][d]R) = fold t:T with s = x. gen i:n, k:d. sin(sum j:n. [j <= i] * s[j, k])"
     (step, *_) = lowered(f).program.steps

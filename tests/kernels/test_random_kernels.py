@@ -73,6 +73,28 @@ def test_reductions_in_reductions(name: str, target: str) -> None:
         assert close(tl.lower(f, target, blocks=blocks)(*given), wanted), (n, m)
 
 
+FORMS = {
+    "places that data choose": "f(x: [n][m]R, k: [m]idx(n), z: idx(m)) = gen i:n, j:m. [i = k[z]] * x[i, j]",
+    "one number for all of an axis": """f(x: [n + 2][2*n]R) =
+      let t = gen i:n + 2, j:2*n. min a:1. [0 < 2*n] * min b:2*n. x[a + i, a + b] in
+      gen i:2*n. min j:2, a:3, b:2. t[j, i]""",
+    "conditions on sizes alone": "f(x: [2][m]R, w: [n]R) = [n != 2] * gen j:m. sum i:2. x[i, j]",
+    "an axis of no elements, read under a condition": """f(x: [n][m]R, y: [n - m][m]R) =
+      gen i:n, j:m. x[i, j] + [m < n] * y[0, j]""",
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_programs(name: str, target: str) -> None:
+    f = tl.parse(FORMS[name])
+    for n, m in ((3, 3), (2, 1), (5, 2)):
+        for g in (f, tl.adjoint(f)):
+            sizes = {size.name: {"n": n, "m": m}[size.name] for size in g.sizes}
+            given = random_arguments(g, random.Random(n), sizes, exact=False)
+            assert close(tl.lower(g, target)(**given), tl.evaluate(g, **given)), (n, m)
+
+
 def checked(seed: int, kind: str, target: str) -> None:
     rng = random.Random(seed)
     if kind == "mixture":

@@ -42,6 +42,7 @@ from tensorlang.lowering.arrays.ir import (
     Number,
     Return,
     Statement,
+    Transpose,
 )
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import RelationPoints
@@ -311,7 +312,13 @@ class ArrayProgram(Shown):
             first = yield from call(self._outputs(Proj(0, e), indices, place))
             return first, (yield from call(self._outputs(Proj(1, e), indices, place)))
         if next(place) in indices:
-            return self._ctx.held[elements_of(e), ()].name
+            array, axes = elements_of(e)
+            name = self._ctx.held[array, ()].name
+            if axes == tuple(sorted(axes)):
+                return name
+            turned = self._ctx.names.fresh_global(array.name)  # as the program has it
+            self._body.assign(turned, Transpose(Name(name), axes))
+            return turned
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name

@@ -152,7 +152,8 @@ class KernelSource:
     def _plain(self, step: Plain, body: Block) -> Work:
         """Write a step that is left to `jax.numpy`, and why, and call it in `body`; return what it takes."""
         f = step.function
-        made = source_of(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
+        named = Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)
+        made = source_of(named if step.indices else simplify(named), indices=step.indices)
         note = lines(Block([Note(f"Left to jax.numpy: {step.reason}.")]))
         self.definitions.append("\n".join([*note, made.definition]))
         self.helpers.update(made.helpers)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.function import Parameter
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
 from tensorlang.language.predicates import And, Exists, Or, Predicate
 from tensorlang.language.types import shape
-from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Kind, Recurrence, Role, leaves_of
+from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Kind, Output, Recurrence, Role, leaves_of
 from tensorlang.lowering.kernels.operands import expressions_of
 from tensorlang.lowering.kernels.terms import conditions, free, nodes, over
 from tensorlang.lowering.plan.dependence import places, variable
@@ -20,14 +21,14 @@ def why_not(program: KernelProgram) -> str | None:
 
     Each array must be made once, before it is read, and each kernel must be well formed by itself.
     """
-    made = {x if isinstance(x, Var) else x.var for step in program.steps for x in step.outputs}
-    there = {*program.parts, *(p for p in program.function.params if isinstance(p, Var))}
+    made = {x.var if isinstance(x, Output) else x for step in program.steps for x in step.outputs}
+    there: set[Parameter] = {*program.parts, *(p for p in program.function.params if isinstance(p, Var))}
     for step in program.steps:
         if isinstance(step, Kernel):
             fault = kernel_fault(step, there) or _fault_of_passes(step, there)
             if fault is not None:
                 return f"{step.name}: {fault}"
-            outputs = tuple(output.var for output in step.outputs)
+            outputs: Sequence[Parameter] = [output.var for output in step.outputs]
         else:
             outputs = step.outputs
             early = [p.name for p in step.function.params if p in made and p not in there]
@@ -41,7 +42,7 @@ def why_not(program: KernelProgram) -> str | None:
     return f"the result {lost[0]} is not made" if lost else None
 
 
-def _fault_of_passes(kernel: Kernel, there: Collection[Var]) -> str | None:
+def _fault_of_passes(kernel: Kernel, there: Collection[Parameter]) -> str | None:
     """Why the passes of a kernel don't make what it makes."""
     known = set(there)
     for each in kernel.passes:
@@ -53,7 +54,7 @@ def _fault_of_passes(kernel: Kernel, there: Collection[Var]) -> str | None:
     return f"{lost[0]} is not made in passes" if lost else None
 
 
-def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:
+def kernel_fault(kernel: Kernel, there: Collection[Parameter]) -> str | None:
     """Why `kernel` is not well formed, where the arrays `there` can be read; None if it is.
 
     Every index must be one of its axes. Those of outputs and accumulators are not reduced, and what is summed in a tile
@@ -76,13 +77,13 @@ def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:
             return f"{acc.var.name} is scaled before {acc.shift.name} is taken in"
         depends = free(acc.value) | over(acc.pred)
         known = {x: axes for x, axes in complete.items() if x is acc.shift}
-        fault = _Place(kernel, acc.var, acc.axes, depends - reduced).fault(acc.value, {*there, *known}, known)
+        fault = _Place(kernel, acc.var, acc.axes, depends - reduced).fault(acc.value, [*there, *known], known)
         if fault is not None:
             return fault
         complete[acc.var] = acc.axes
     for output in kernel.outputs:
         place = _Place(kernel, output.var, output.axes, free(output.value))
-        fault = place.fault(output.value, {*there, *complete}, complete)
+        fault = place.fault(output.value, [*there, *complete], complete)
         if fault is not None:
             return fault
     return None
@@ -123,7 +124,7 @@ class _Place:
     axes: tuple[Index, ...]
     depends: frozenset[Index]
 
-    def fault(self, value: Expr, there: Collection[Var], complete: Mapping[Var, tuple[Index, ...]]) -> str | None:
+    def fault(self, value: Expr, there: Collection[Parameter], complete: Mapping[Var, tuple[Index, ...]]) -> str | None:
         """Why it can't be `value`, which may read the arrays `there`, the `complete` accumulators among them."""
         roles = {axis.index: axis.role for axis in self.kernel.axes}
         if any(roles.get(i, Role.REDUCED) is Role.REDUCED for i in self.axes):

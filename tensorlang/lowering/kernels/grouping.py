@@ -21,7 +21,7 @@ from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, c
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
 from tensorlang.lowering.kernels.check import why_not
-from tensorlang.lowering.kernels.growth import Counted, where_worth
+from tensorlang.lowering.kernels.growth import Counted, is_worth, where_worth
 from tensorlang.lowering.kernels.ir import (
     Accumulator,
     Kernel,
@@ -40,7 +40,7 @@ from tensorlang.lowering.kernels.loops import with_ends
 from tensorlang.lowering.kernels.masks import said
 from tensorlang.lowering.kernels.passes import rows_apart
 from tensorlang.lowering.kernels.roles import Length, Roles, Unfit, is_large, roles
-from tensorlang.lowering.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
+from tensorlang.lowering.kernels.statements import ChosenPoints, Memory, StoredStatement, stored_statements
 from tensorlang.lowering.kernels.targets import Tiling
 from tensorlang.lowering.kernels.terms import free, multiplied, nodes, over, paths_to, reads, reduction, renamed
 from tensorlang.lowering.kernels.tiles import tiles_of
@@ -82,8 +82,6 @@ def program(f: Function, tiling: Tiling, counted: Counted) -> KernelProgram:
     Kernels that the target can't have, or that take more than `counted` says of the same as `jax.numpy`, are left to
     that.
     """
-    if not takes_apart(f):
-        return _left_alone(f, "it chooses points")
     if has_numbers(f):
         return _left_alone(f, "it reads numbers that indices are")
     found = stored_statements(f)
@@ -91,6 +89,9 @@ def program(f: Function, tiling: Tiling, counted: Counted) -> KernelProgram:
     steps: list[_Group | Plain] = []
     names = Canonical()
     for s in found.stored:
+        if isinstance(s, ChosenPoints):
+            steps.append(_plain(s, "it chooses points"))
+            continue
         try:
             where = _where_worth(s, found.memory, present, tiling, counted)
             _place(s, steps, found.memory, tiling.length, names, present, where)
@@ -105,7 +106,10 @@ def program(f: Function, tiling: Tiling, counted: Counted) -> KernelProgram:
         if tiling.has_passes:
             made = [_with_passes(each, found.memory, present, tiling) for each in made]
         reversed_steps += reversed(made)
-    result = KernelProgram(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    reversed_steps.reverse()
+    if any(isinstance(s, ChosenPoints) for s in found.stored) and not is_worth(f, reversed_steps, counted):
+        return _left_alone(f, "it chooses points")
+    result = KernelProgram(f, found.parts, tuple(reversed_steps), found.results)
     wrong = why_not(result)
     if wrong is not None:
         raise NormalFormError(f"lowering made no kernels: {wrong}")
@@ -210,9 +214,9 @@ def _place(
 ) -> None:
     """Add `s`, a kernel `where` that holds, to one of those in `steps`, or as a new one at the end. Raises `Unfit`."""
     earliest = 0
-    read = {x for x, _ in reads(s.body)}
+    read = {*free_names(s.plain)}
     for k, step in enumerate(steps):
-        made = step.outputs if isinstance(step, Plain) else tuple(step.made)
+        made: Sequence[Parameter] = step.outputs if isinstance(step, Plain) else tuple(step.made)
         if not read.isdisjoint(made):
             earliest = k
     apart: dict[str, str] = {}
@@ -449,7 +453,8 @@ def _indices(e: Expr) -> set[Index]:
     return found
 
 
-def _plain(s: StoredStatement, reason: str) -> Plain:
+def _plain(s: StoredStatement | ChosenPoints, reason: str) -> Plain:
     """A statement as a function of what it reads."""
-    params: list[Parameter] = [x for x in free_names(s.plain) if isinstance(x, Var | Relation | IndexArray)]
-    return Plain(Function(s.var.name, tuple(params), s.plain), (s.var,), reason)
+    body = s.numbers if isinstance(s, ChosenPoints) else s.plain
+    params: list[Parameter] = [x for x in free_names(body) if isinstance(x, Var | Relation | IndexArray)]
+    return Plain(Function(s.var.name, tuple(params), body), (s.var,), reason)

@@ -1,4 +1,4 @@
-"""Where kernels take no more than `jax.numpy` does for the same statements, up to a factor.
+"""Where kernels take no more than `jax.numpy` does for the same, up to a factor.
 
 A kernel computes all elements of the tiles that it visits. Running sums, sums with one term, windows that are cut to
 what is read and parts that are 0 take less than that elsewhere: then the statement is no kernel, or one only for sizes
@@ -20,7 +20,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction
 from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing
 from tensorlang.lowering.arrays.work import Work
-from tensorlang.lowering.kernels.ir import Kernel, Recurrence, TileAxis
+from tensorlang.lowering.kernels.ir import Kernel, Plain, Recurrence, Step, TileAxis
 from tensorlang.lowering.kernels.roles import Unfit
 from tensorlang.lowering.kernels.work import cost_of_tiles, work_of_kernel, work_of_steps
 
@@ -37,6 +37,24 @@ def where_worth(kernel: Kernel, f: Function, counted: Counted) -> Predicate:
     It is TRUE, too, if that is not known. Raises `Unfit` if there are none.
     """
     return _compared(work_of_kernel(kernel), kernel.axes, f, counted, None)
+
+
+def is_worth(f: Function, steps: Sequence[Step], counted: Counted) -> bool:
+    """Whether some of the steps of `f` are kernels that add something up, and all steps take no more than `jax.numpy`
+    does for the whole, where it may share work between statements that stand apart here."""
+    kernels = [step for step in steps if isinstance(step, Kernel)]
+    if not any(kernel.accumulators for kernel in kernels):
+        return False
+    try:
+        with limits(steps=_STEPS):
+            parts = [Repeated(work_of_kernel(kernel)) for kernel in kernels]
+            for step in steps:
+                parts += counted(step.function).parts if isinstance(step, Plain) else ()
+            other, own = counted(f), cost_of_tiles(f, parts, [axis for kernel in kernels for axis in kernel.axes])
+            bound = [*other.operations.cells, *other.given.cells]
+            return not outgrown(own.operations.cells, bound, own.operations.context)
+    except (CountingError, LimitError):
+        return False
 
 
 def check_steps(r: Recurrence, f: Function, counted: Counted) -> None:

@@ -238,15 +238,21 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Plain:
-    """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`.
+    """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`; the
+    elements of index arrays as numbers.
 
     If it is `by` another function, such as `lax.scan`, it is the step of a recurrence; that function makes the outputs.
     """
 
     function: Function
-    outputs: tuple[Var, ...]
+    outputs: tuple[Var | IndexArray, ...]
     reason: str
     by: str = "jax.numpy"
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """The places of index arrays in what it makes."""
+        return frozenset(k for k, x in enumerate(self.outputs) if isinstance(x, IndexArray))
 
     def __str__(self) -> str:
         made = names_of(self.outputs)
@@ -288,7 +294,7 @@ def leaves_of(results: Results) -> list[Var]:
     return found
 
 
-def names_of(outputs: Iterable[Var]) -> str:
+def names_of(outputs: Iterable[Var | IndexArray]) -> str:
     """What a step is called, after what it makes."""
     return ", ".join(dict.fromkeys(x.name for x in outputs))
 

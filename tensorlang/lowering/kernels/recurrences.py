@@ -81,7 +81,7 @@ class _Drafting:
         found = stored_statements(Function(f.name, params, body, f.results, f.further), sums_alone=False)
         here = {name: x for x, (name, _) in found.parts.items()}  # the names are unique
         own = [here[v.name] for v in self._own]
-        stored = list(found.stored)
+        stored = [s for s in found.stored if isinstance(s, StoredStatement)]  # no step chooses points
         nexts = [self._next(v, x, stored) for v, x in zip(own, leaves_of(found.results), strict=True)]
         for s in stored:
             _check(s)

@@ -12,7 +12,7 @@ element is read once: sums over the band's width become sums over the columns th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
@@ -50,6 +50,7 @@ from tensorlang.lowering.kernels.terms import (
 )
 from tensorlang.lowering.plan import statements
 from tensorlang.lowering.plan.dependence import Key, are_apart, is_condition, places, read_by, variable
+from tensorlang.lowering.plan.numbers import numbers_of
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
@@ -70,11 +71,20 @@ class StoredStatement:
 
 
 @dataclass(frozen=True)
+class ChosenPoints:
+    """var := the points that a let of the program chooses; `numbers` has their indices as numbers, within the lets that
+    it needs of arrays that are not stored."""
+
+    var: IndexArray
+    numbers: Expr
+
+
+@dataclass(frozen=True)
 class StoredStatements:
     """A program as statements in order; `parts` and `results` as those of `ir.KernelProgram`."""
 
     parts: dict[Var, Place]
-    stored: tuple[StoredStatement, ...]
+    stored: tuple[StoredStatement | ChosenPoints, ...]
     results: Results
     memory: Memory
 
@@ -113,7 +123,7 @@ def takes_apart(f: Function) -> bool:
 
 
 def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
-    """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1.
+    """The statements of `f`, which is simplified, for sizes of at least 1.
 
     Statements without sums are stored, too, where memory holds them, unless it is for `sums_alone`.
     """
@@ -126,18 +136,23 @@ def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
     wanted = set(leaves_of(results))
     memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
     skewed = _skewed([scalar for _, _, scalar in lets])
-    reader, plain_reader = _Reader(by_key), _Reader(by_key)
+    reader, plain_reader, names = _Reader(by_key), _Reader(by_key), _Reader(by_key)
+    written: dict[Var | IndexArray, Expr] = {}
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
-    stored = []
+    stored: list[StoredStatement | ChosenPoints] = []
     conditions: dict[IndexArray, ValueCondition] = {}
     for var, axes, element in lets:
         binders, scalar = _with_own_indices(axes, element)
+        written[var] = gen(list(axes), names.read(element))
         ranges = dict(binders)
         plain = plain_reader.read(scalar)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
         made = _without_lookups(made)
         if isinstance(var, IndexArray):
-            conditions[var] = _condition(binders, made)
+            if is_condition(element):
+                conditions[var] = _condition(binders, made)
+            else:
+                stored.append(ChosenPoints(var, _chosen(var, written, {s.var for s in stored})))
             continue
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
         if (
@@ -167,6 +182,21 @@ def _bound(e: Expr, conditions: Conditions) -> Expr:
     for x, c in reversed(list(conditions.items())):
         if any(x is y for y in free_names(e)):
             e = Let(x, gen(list(c.binders), bracket(c.guard, c.compared)), e)
+    return e
+
+
+def _chosen(k: IndexArray, written: Mapping[Var | IndexArray, Expr], stored: Collection[Var | IndexArray]) -> Expr:
+    """The elements of `k` as numbers, with the lets `written` that they need, except those that are `stored`."""
+    needed: set[Var | IndexArray] = {k}
+    stack: list[Var | IndexArray] = [k]
+    while stack:
+        for x in free_names(written[stack.pop()]):
+            if isinstance(x, Var | IndexArray) and x in written and x not in stored and x not in needed:
+                needed.add(x)
+                stack.append(x)
+    e = numbers_of(k)
+    for x, value in reversed(list(written.items())):
+        e = Let(x, value, e) if x in needed else e
     return e
 
 

@@ -50,6 +50,8 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
         return "it asks a relation at places that data choose"
     if any(len(a.indices) > 1 or a.coefficient(i) != 1 for a in asked for i in a.indices if not axes[i].is_number):
         return "it asks a relation in steps, or at windows"
+    if any(a.lookups for x in lookups_of(kernel) for a in x.at):
+        return "it asks for elements at places that data choose"
     if any(len(set(at)) < len(at) for at in values):
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):

@@ -76,8 +76,11 @@ def numbers_of(x: IndexArray) -> Expr:
     return gen(binders, Integer(atom_affine(Lookup(x, tuple(atom_affine(i) for i, _ in binders)))))
 
 
-def elements_of(e: Expr) -> IndexArray:
-    """The index array of which `e` has the elements as numbers, in order. Raises `NormalFormError` if there is none."""
+def elements_of(e: Expr) -> tuple[IndexArray, tuple[int, ...]]:
+    """The index array of which `e` has the elements as numbers, and which of its axes those of `e` are, in order.
+
+    Raises `NormalFormError` if there is none.
+    """
     places: list[Affine] = []
     while isinstance(e, Gen):
         places.append(atom_affine(e.index))
@@ -85,8 +88,8 @@ def elements_of(e: Expr) -> IndexArray:
     match e:
         case Access(Var() as x, at) if is_of_numbers(x):
             for atom in at.atoms:
-                if isinstance(atom, Lookup) and at is atom_affine(atom) and atom.at == tuple(places):
-                    return atom.array
+                if isinstance(atom, Lookup) and at is atom_affine(atom) and {*atom.at} == {*places}:
+                    return atom.array, tuple(map(atom.at.index, places))
     raise NormalFormError("an index array is passed on, but the program does not have it")
 
 

@@ -150,7 +150,9 @@ def _known(c: Summation, a: Affine) -> Expr:
     """The body of `c` where `a`, a difference of elements alone, is 0."""
     if any(a.coefficient(i) for i in c.ranges):
         return c.body  # then the rest determines this index
-    x = next(x for x in a.lookups if abs(a.coefficient(x)) == 1)
+    x = next((x for x in a.lookups if abs(a.coefficient(x)) == 1), None)
+    if x is None:
+        return c.body
     value: dict[Atom, Affine] = {x: (atom_affine(x) * a.coefficient(x) - a) * a.coefficient(x)}
     others = {y for y in a.lookups if y is not x}
 

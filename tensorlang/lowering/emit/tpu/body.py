@@ -247,9 +247,9 @@ def _when(block: Block, condition: Node, body: Block) -> None:
 
 
 def spread(x: Operand, v: Value) -> Node:
-    """A vector as a row or a column, whichever it is written as."""
+    """A vector as a row or a column, whichever it is written as; a number as it is."""
     dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
-    if not any(d.how is How.ABSENT for d in dimensions):
+    if not v.axes or not any(d.how is How.ABSENT for d in dimensions):
         return v.node
     return Subscript(v.node, tuple(NEW if d.how is How.ABSENT else ALL for d in dimensions))
 

@@ -387,7 +387,7 @@ class TpuRecurrence:
         v = ordered(v, x.axes)
         if _is_number(x):
             return apply("asarray", v.node, _SINGLE)
-        node = spread(x, aligned(v, x.axes)) if v.axes else v.node
+        node = spread(x, aligned(v, x.axes))
         if v.axes != x.axes:
             node = apply("broadcast_to", apply("asarray", node, _SINGLE), self._shape(x))
         return node

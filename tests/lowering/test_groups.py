@@ -23,6 +23,7 @@ PROGRAMS = {
     f" gen i:n. (x[i] - a[i]) / sqrt(1 + (sum j:n. [p[j] = p[i]] * (x[j] - a[i]) ^ 2))",
     "an element of the group": "gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] + y[p[i]])",
     "an element of an element": "gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] * z[q[p[i]]])",
+    "few groups, by twice their number": "gen i:n. sum j:n. [p[j] = p[i] and 0 <= 2*p[j] - n + 2 < 2] * x[j]",
     "groups of elements": "gen i:n. sum j:n. [p[q[j]] = p[q[i]]] * sin(x[j] + y[p[q[i]]])",
     "pairs of elements": "let a = gen i:n, j:n. x[j] * y[p[i]] in sum i:n, j:n. [p[j] = p[i]] * exp(a[i, j])",
     "twice": f"let a = gen i:n. {MEAN} in let b = gen i:n. sum j:n. [p[j] = p[i]] * exp(x[j] - a[i]) in"

@@ -208,7 +208,7 @@ class ArrayCost:
 
         def counted(at_once: bool) -> CostPolynomial:
             cells = _found(lambda: gathered(cell for part in parts for cell in part.cells(of, at_once)))
-            return polynomial(self._of_sizes, cells if self.tile == 1 else _found(lambda: in_units(cells, self.tile)))
+            return polynomial(self._of_sizes, cells if self.tile == 1 else _found(lambda: _in_units(cells, self.tile)))
 
         found = counted(True)
         if all(part.window is None for part in self.parts):
@@ -292,7 +292,7 @@ def _leaves(value: Value) -> Iterator[Shaped]:
             stack += x
 
 
-def in_units(cells: Iterable[Cell], unit: int) -> tuple[Cell, ...]:
+def _in_units(cells: Iterable[Cell], unit: int) -> tuple[Cell, ...]:
     """Cells over numbers of units, in terms of the sizes that these make. Raises `TooHard` for quotients."""
 
     def condition(p: Predicate) -> Predicate:

@@ -37,12 +37,22 @@ from tensorlang.lowering.kernels.ir import (
     leaves_of,
 )
 from tensorlang.lowering.kernels.loops import with_ends
-from tensorlang.lowering.kernels.masks import said
+from tensorlang.lowering.kernels.masks import FUNCTIONS, said
 from tensorlang.lowering.kernels.passes import rows_apart
 from tensorlang.lowering.kernels.roles import Length, Roles, Unfit, is_large, roles
 from tensorlang.lowering.kernels.statements import ChosenPoints, Memory, StoredStatement, stored_statements
 from tensorlang.lowering.kernels.targets import Tiling
-from tensorlang.lowering.kernels.terms import free, multiplied, nodes, over, paths_to, reads, reduction, renamed
+from tensorlang.lowering.kernels.terms import (
+    conditions,
+    free,
+    multiplied,
+    nodes,
+    over,
+    paths_to,
+    reads,
+    reduction,
+    renamed,
+)
 from tensorlang.lowering.kernels.tiles import tiles_of
 from tensorlang.lowering.plan.dependence import places, variable
 from tensorlang.lowering.plan.numbers import has_numbers
@@ -192,6 +202,8 @@ class Canonical:
 
 def _where_worth(s: StoredStatement, memory: Memory, present: Predicate, tiling: Tiling, counted: Counted) -> Predicate:
     """The sizes at which a kernel of `s` takes no more than `jax.numpy` does. Raises `Unfit` if there are none."""
+    if _is_dense(s.body):
+        return TRUE
     try:
         alone = _draft(s, roles(s, memory, tiling.length), Canonical(), _Group())
         kernel = tiling.adapted(_kernel(alone, {s.var}, present))
@@ -200,6 +212,19 @@ def _where_worth(s: StoredStatement, memory: Memory, present: Predicate, tiling:
     if tiling.unfit(kernel) is not None:
         return TRUE
     return where_worth(kernel, _plain(s, "").function, counted)
+
+
+def _is_dense(e: Expr) -> bool:
+    """Whether there is no condition in `e`, no window, and no sum of what does not depend on its index: to compute all
+    elements of tiles is what is asked."""
+    if any(p is not TRUE for p in conditions(e)) or any(len(a.indices) > 1 for _, at in reads(e) for a in at):
+        return False
+    for part in nodes(e):
+        if isinstance(part, Call) and part.function in FUNCTIONS:
+            return False  # by a mask of values
+        if isinstance(part, Sum | Extremum) and part.index not in free(part.body):
+            return False
+    return True
 
 
 def _place(

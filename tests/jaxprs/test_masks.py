@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.jaxprs.regions import patience
 from tensorlang.jaxprs.rewrite import rewritten
 from tests.support import jax_masks
 from tests.support.jax_programs import made
@@ -31,8 +32,9 @@ def has_the_gradients_of_jax(source: str, *sizes: int) -> None:
 
 
 def takes_no_work_for_each_pair(source: str) -> None:
+    """Whether it pays to derive it at these sizes or only at larger ones."""
     f = made(source)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), patience():
         less, more = (work(tl.jax.grad(f, (0, 1)), *jax_masks.data(n)).elements for n in (601, 1201))
     assert more <= 2.6 * less, f"{less} {more}\n{source}"
 
@@ -100,9 +102,8 @@ def test_random_masks_have_the_gradients_of_jax(seed: int) -> None:
     has_the_gradients_of_jax(jax_masks.any_mask(random.Random(seed)), 1, 2, 7, 23)
 
 
-FOR_EACH_PAIR = {5, 9, 34, 45, 50}
-"""Seeds of functions of few pairs whose gradients look at all pairs at these sizes: what is shorter is not found, or
-takes longer to derive than it would save."""
+FOR_EACH_PAIR = {5, 9, 34, 45}
+"""Seeds of functions of few pairs whose gradients look at all pairs at these sizes."""
 
 
 @pytest.mark.slow

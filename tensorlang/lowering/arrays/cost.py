@@ -48,7 +48,6 @@ from tensorlang.language.predicates import (
     relations,
     substitute,
 )
-from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Pair, R, Type, array, shape, struct_of_arrays
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.arrays.shapes import Shaped, Value
@@ -113,18 +112,15 @@ class ArrayCost:
     """Lengths of axes that are at least 1, too."""
     tile: int = 1
     """If it is more than 1, the cost is that at sizes that are multiples of it, from `_MANY` times it on."""
-    where: tuple[NonNegative, ...] = ()
-    """What holds of the sizes, too."""
     blocks: Mapping[Size, tuple[Size, int]] = field(default_factory=dict)
     """Sizes of blocks, with the size that is cut into blocks, and their number, of which `tile` is a multiple."""
 
     @property
     def domain(self) -> str:
         """For which sizes it is, as text."""
-        where = f", where {predicate_text(conjunction(self.where))}," if self.where else ""
         if self.tile == 1:
-            return f"all sizes of at least 1{where}"
-        return f"all sizes that are multiples of {self.tile}, from {_MANY * self.tile} on{where}"
+            return "all sizes of at least 1"
+        return f"all sizes that are multiples of {self.tile}, from {_MANY * self.tile} on"
 
     def at(self, values: Mapping[Size, int]) -> ArrayCost:
         """The same cost, to be counted at sizes that have these values."""
@@ -195,7 +191,7 @@ class ArrayCost:
         sizes = [*f.sizes, *(s for p, s in self.counts.items() if p in f.params)]
         params = [p if isinstance(p, Var) else Var(p.name, array(p.sizes, R)) for p in f.params]
         least = 1 if self.tile == 1 else _MANY * self.tile
-        held = [atom_affine(s) - least for s in sizes] + [a - 1 for a in self.extents] + [p.value for p in self.where]
+        held = [atom_affine(s) - least for s in sizes] + [a - 1 for a in self.extents]
         params += [Var(f"{a}, not negative", array((a,), R)) for a in held]
         return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in sizes], literal(0)))
 

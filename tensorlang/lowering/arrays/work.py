@@ -132,15 +132,25 @@ class Work:
         def of(a: Static) -> Static:
             return each(a, lambda part: part.substitute(atoms))
 
-        def moved(boxes: Boxes) -> Boxes:
+        def moved(box: Box) -> Box:
+            loops = tuple(LoopRange(of(loop.start), of(loop.stop)) for loop in box.loops)
+            return Box(loops, substitute(box.pred, atoms), tuple(map(of, box.shape)))
+
+        return self._with(moved)
+
+    def under(self, p: Predicate) -> Work:
+        """The work where a condition on the sizes holds, and none elsewhere."""
+        return self._with(lambda box: Box(box.loops, conjunction([p, box.pred]), box.shape))
+
+    def _with(self, change: Callable[[Box], Box]) -> Work:
+        def changed(boxes: Boxes) -> Boxes:
             found: Boxes = {}
             for box, weight in boxes.items():
-                loops = tuple(LoopRange(of(loop.start), of(loop.stop)) for loop in box.loops)
-                charge(found, Box(loops, substitute(box.pred, atoms), tuple(map(of, box.shape))), weight)
+                charge(found, change(box), weight)
             return found
 
-        by_step = {name: moved(boxes) for name, boxes in self.by_step.items()}
-        return Work(moved(self.operations), moved(self.written), moved(self.read), by_step)
+        by_step = {name: changed(boxes) for name, boxes in self.by_step.items()}
+        return Work(changed(self.operations), changed(self.written), changed(self.read), by_step)
 
     def of_one_step(self, name: str) -> Work:
         """The same, as that of one step of this name."""

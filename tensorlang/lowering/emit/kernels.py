@@ -11,7 +11,7 @@ from tensorlang.language.affine import Size
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, Relation, conjunction
+from tensorlang.language.predicates import Relation
 from tensorlang.lowering import costs
 from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, work_of
 from tensorlang.lowering.arrays.integers import StaticIntegers
@@ -27,6 +27,7 @@ from tensorlang.lowering.emit.python import lines, modules_in, text
 from tensorlang.lowering.emit.shared import share
 from tensorlang.lowering.kernels.ir import Kernel, KernelProgram, Plain, Results, TileAxis, leaves_of
 from tensorlang.lowering.kernels.operands import Array
+from tensorlang.lowering.kernels.tiles import negated
 from tensorlang.lowering.kernels.work import cost_of_tiles, work_of_kernel
 from tensorlang.recursion import Deep, call, run
 from tensorlang.simplification import simplify
@@ -111,19 +112,13 @@ class KernelSource:
 
     @cached_property
     def cost(self) -> ArrayCost:
-        """What its steps take at sizes that are whole tiles, beside the model's count; by the kernels, wherever they
-        are for some sizes only."""
-        return cost_of_tiles(self._program.function, (Repeated(self._work),), self.axes, self.where)
+        """What its steps take at sizes that are whole tiles, beside the model's count."""
+        return cost_of_tiles(self._program.function, (Repeated(self._work),), self.axes)
 
     @property
     def axes(self) -> list[TileAxis]:
         """The axes of all kernels."""
         return [axis for step in self._program.steps if isinstance(step, Kernel) for axis in step.axes]
-
-    @property
-    def where(self) -> Predicate:
-        """The sizes at which all kernels run."""
-        return conjunction(step.where for step in self._program.steps if isinstance(step, Kernel))
 
     def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> Work:
         """Write a kernel, and the call of it; return what it takes."""
@@ -141,13 +136,14 @@ class KernelSource:
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         call = Block()
         call.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
+        works = [work_of_kernel(kernel)]
         if kernel.instead:
             otherwise = Block()
-            for step in kernel.instead:
-                self._plain(step, otherwise)
+            elsewhere = negated(kernel.where)
+            works += [self._plain(step, otherwise).under(elsewhere) for step in kernel.instead]
             call = Block([When(condition(kernel.where, self._integers.node), call, otherwise)])
         self._body.statements += call.statements
-        return work_of_kernel(kernel)
+        return together(works)
 
     def _plain(self, step: Plain, body: Block) -> Work:
         """Write a step that is left to `jax.numpy`, and why, and call it in `body`; return what it takes."""

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import TRUE, Predicate, conjunction
 from tensorlang.lowering.arrays.cost import ArrayCost, work_of
 from tensorlang.lowering.arrays.ir import ArrayOperation, Block, Define, Item, Lambda, Name, Node
 from tensorlang.lowering.arrays.names import Names
@@ -53,7 +52,6 @@ class StagedKernelSource(Recurrent):
         """What makes the kernels, by their names."""
         self._defined: set[str] = set()
         self._axes: list[TileAxis] = []
-        self._where: Predicate = TRUE
         self._count = 0
         names = Names(frozenset({*HELPERS, *IMPORTS, "interpret"}))
         super().__init__(program.function, (), exact, store=store, names=names, parts=program.staged)
@@ -61,7 +59,7 @@ class StagedKernelSource(Recurrent):
     @cached_property
     def cost(self) -> ArrayCost:
         """What all of it takes at sizes that are whole tiles, beside the model's count."""
-        return cost_of_tiles(self._function, tuple(self._works()), self._axes, self._where)
+        return cost_of_tiles(self._function, tuple(self._works()), self._axes)
 
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")
@@ -76,7 +74,6 @@ class StagedKernelSource(Recurrent):
         program = replace(program, function=replace(program.function, name=name))
         made = KernelSource(program, self._emit, self._defined, self._count)
         self._count += len(program.steps)
-        self._where = conjunction([self._where, made.where])
         self._add(made.definitions, made.helpers, made.defined)
         self.made_by |= made.made_by
         self._axes += made.axes

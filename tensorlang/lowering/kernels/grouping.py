@@ -19,6 +19,7 @@ from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, V
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import rewrite
+from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
 from tensorlang.lowering.kernels.check import why_not
 from tensorlang.lowering.kernels.growth import Counted, is_worth, where_worth
@@ -134,7 +135,8 @@ def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tilin
         return [_plain(s, reason) for s in group.statements]
     if group.where is TRUE:
         return [kernel]
-    instead = (_plain(s, "it takes no more in tiles only at other sizes") for s in group.statements)
+    reason = f"it takes less than in tiles, except where {predicate_text(group.where)}"
+    instead = (_plain(s, reason) for s in group.statements)
     return [replace(kernel, where=group.where, instead=tuple(instead))]
 
 

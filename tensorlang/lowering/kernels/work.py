@@ -17,11 +17,9 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Call, Expr, Extremum, Mul, Sum, Var
 from tensorlang.language.predicates import (
     TRUE,
-    NonNegative,
     Predicate,
     at_most,
     conjunction,
-    conjuncts,
     free_atoms,
     less,
     lookups,
@@ -44,8 +42,8 @@ _RESCALED = 3
 
 
 def work_of_kernel(kernel: Kernel) -> Work:
-    """The work of one kernel."""
-    return _Counting(kernel).work()
+    """The work of one kernel, at the sizes at which it runs."""
+    return _Counting(kernel).work().under(kernel.where)
 
 
 def work_of_steps(r: Recurrence) -> tuple[Work, Work]:
@@ -169,14 +167,9 @@ class _Counting:
         return Box(tuple(loops), conjunction([substitute(some, names), *parts]), (*elements, *further))
 
 
-def cost_of_tiles(
-    f: Function, parts: Sequence[Repeated], axes: Iterable[TileAxis], where: Predicate = TRUE
-) -> ArrayCost:
-    """The cost of kernels over these axes at sizes that are whole tiles, where it takes no quotients to say, and at
-    which `where` holds."""
+def cost_of_tiles(f: Function, parts: Sequence[Repeated], axes: Iterable[TileAxis]) -> ArrayCost:
+    """The cost of kernels over these axes at sizes that are whole tiles, where it takes no quotients to say."""
     axes = tuple(axes)
     extents = tuple(dict.fromkeys(axis.extent for axis in axes))
     tile = lcm(*(axis.block for axis in axes if axis.block))
-    return ArrayCost(
-        f, tuple(parts), {}, extents, tile, tuple(p for p in conjuncts(where) if isinstance(p, NonNegative))
-    )
+    return ArrayCost(f, tuple(parts), {}, extents, tile)

@@ -170,6 +170,10 @@ class ArrayCost:
         """The operations of the step that makes the array of this name."""
         return self._total(lambda work: work.by_step.get(name, {}))
 
+    def has_step(self, name: str) -> bool:
+        """Whether the operations of a step are counted apart."""
+        return any(name in part.work.by_step for part in self.parts)
+
     @property
     def excess(self) -> str | None:
         """Which of its terms outgrow the model's count, as text; None if none do. Bytes are compared with the arrays
@@ -364,9 +368,7 @@ def _determined(q: Predicate, domain: Domain) -> Index | None:
 
 
 def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
-    """The cost of the step of that name, at these sizes if there are any, as text; empty if it is not known."""
-    if not any(name in part.work.by_step for part in cost.parts):
-        return ""
+    """The cost of the step of that name, at these sizes if there are any, as text."""
     try:
         return f"{_at(cost.of_step(name), sizes)} operations"
     except CountingError:

@@ -158,8 +158,10 @@ class Kernels(Lowered):
         cost = made.cost
         if sizes:
             cost = cost.at({s: sizes[s.name] for s in made.cost.function.sizes})
-        steps = (_explained(step, made.made_by) for step in self.program.steps)
-        costed = tuple(replace(step, cost=step_cost(cost, step_name(k), sizes)) for k, step in enumerate(steps))
+        steps = [_explained(step, made.made_by) for step in self.program.steps]
+        names = [name if cost.has_step(name) else None for name in map(step_name, range(len(steps)))]
+        told = ("" if name is None else step_cost(cost, name, sizes) for name in names)
+        costed = tuple(replace(step, cost=text) for step, text in zip(steps, told, strict=True))
         notes = [*cost_notes(cost, sizes), *(made.not_counted if isinstance(made, StagedKernelSource) else ())]
         return LoweringExplanation(self.target, costed, tuple(notes))
 

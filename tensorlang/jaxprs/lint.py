@@ -275,7 +275,8 @@ def _findings(
     """A finding for each line that takes more of JAX's gradient than the whole derived gradient, and for the
     largest."""
     kept = {(line.filename, line.line) for r in t.plan.kept for line in r.lines}
-    spent = {line: n for line, n in t.gradient.operations.items() if line in kept} or dict(t.gradient.operations)
+    # what a loop does is at the lines of its body
+    spent = {line: n for line, n in t.gradient.operations.items() if line in kept and n} or dict(t.gradient.operations)
     if not spent:
         return []
     # equations that JAX adds when it differentiates have no line; the others say where to look

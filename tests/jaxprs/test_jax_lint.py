@@ -301,3 +301,21 @@ def test_functions_whose_code_gets_longer_are_counted_at_small_sizes_alone() -> 
 
     assert not lint(loss, "n").findings
     assert set(lengths) == {48, 192}
+
+
+def test_what_a_loop_does_is_counted_at_the_lines_of_its_body() -> None:
+    def loss(Q: Any, K: Any, V: Any) -> Any:
+        i = jnp.arange(Q.shape[0])
+        near = jnp.abs(i[:, None] - i[None]) < 40
+
+        def step(c: Any, _: None) -> Any:
+            return jax.nn.softmax(jnp.where(near, c @ K.T, -jnp.inf)) @ V, None
+
+        return jnp.sum(jax.lax.scan(step, Q, None, length=3)[0])
+
+    findings = lint(loss, "n d", "n d", "n d").findings
+    assert findings
+    for found in findings:
+        assert found.line is not None
+        assert "near, c @ K.T" in found.line.code
+        assert found.operations[0] > found.operations[1]

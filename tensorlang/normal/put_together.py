@@ -94,6 +94,10 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
     return replace(g, params=tuple(p for p in g.params if p not in values), body=result)
 
 
+_MOST_NAMED = 3
+"""How many states of a recurrence give it its name."""
+
+
 def _recur(
     loop: Loop, word: str, read: Sequence[Expr], program: Callable[[SSA], Function]
 ) -> tuple[Recur, list[Binding]]:
@@ -101,8 +105,8 @@ def _recur(
     step = loop.step
     count = len(loop.inits)
     init = paired(read[:count])
-    stems = dict.fromkeys(re.sub(r"_\d+$", "", x.name) for x in step.states)
-    state = Var("_".join(stems), init.type)
+    stems = list(dict.fromkeys(re.sub(r"_?\d+$", "", x.name) or x.name for x in step.states))
+    state = Var("_".join(stems[:_MOST_NAMED]), init.type)
     lets: list[Binding] = []
     values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
     for x, e in zip(step.frees, read[count:], strict=True):

@@ -442,7 +442,7 @@ def test_random_programs_agree_when_every_loop_is_rolled_up(monkeypatch: pytest.
 def test_comments_are_made_when_somebody_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     comment = lowering._comment
-    monkeypatch.setattr(lowering, "_comment", lambda name, e: made.append(name) or comment(name, e))
+    monkeypatch.setattr(lowering, "_comment", lambda e, name: made.append(name) or comment(e, name))
     lowered = lower(parse("f(x: [n]R) = let y = gen i:n. sin(x[i]) * x[i] in sum i:n. y[i] * y[i] * x[i]"))
     assert np.isfinite(lowered(np.ones(3)))
     assert not made

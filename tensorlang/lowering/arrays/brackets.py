@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.integers import Range
 from tensorlang.lowering.arrays.masks import mask
+from tensorlang.lowering.arrays.only_if import is_worth_asking, only_if
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.band import banded
 from tensorlang.lowering.arrays.undecided import undecided_conditions
@@ -52,7 +53,12 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute,
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
-    v = yield from call(compute(inner))
+    at_times = [q for q in plan.masks if is_worth_asking(ctx, q, e, summed)]
+    if at_times:
+        v = yield from call(only_if(ctx, inner, conjunction(at_times), compute))
+        plan.masks = [q for q in plan.masks if q not in at_times]
+    else:
+        v = yield from call(compute(inner))
     implied = zero_outside(ctx, inner.env, plan.masks, e)
     visible = [q for q in plan.masks if q not in implied]
     sizes = [q for q in visible if is_static(q) and not v.weak]

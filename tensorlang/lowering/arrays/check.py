@@ -38,7 +38,8 @@ def why_not(program: Define, library: Collection[str]) -> str | None:
     the parts of the `library` that are given to others; an einsum must have as many terms as arrays; and a function
     must return something at its end, and nowhere else.
     """
-    scope: Scope = ChainMap(dict.fromkeys(name for name in program.parameters if name != "*"), dict.fromkeys(_KNOWN))
+    taken = (name.partition("=")[0] for name in program.parameters if name != "*")
+    scope: Scope = ChainMap(dict.fromkeys(taken), dict.fromkeys(_KNOWN))
     if len(set(program.parameters)) < len(program.parameters):
         return f"{program.name}: two parameters have one name"
     return _block(program.body, scope, library, program.name)

@@ -72,9 +72,12 @@ class Repeated:
     times: tuple[Affine, ...] = ()
     window: tuple[Size, Affine] | None = None
 
-    def again(self, n: Affine) -> Repeated:
-        """The same, n times."""
-        return Repeated(self.work, (*self.times, n), self.window)
+    def again(self, n: Affine, time: IndexArray) -> Iterator[Repeated]:
+        """The same, n times, each of which the work knows as `time`."""
+        same, other = self.work.again(n, time)
+        yield Repeated(same, (*self.times, n), self.window)
+        if other.operations or other.written:
+            yield Repeated(other, self.times, self.window)
 
     def at(self, values: Mapping[Size, Affine]) -> Repeated:
         """The same where sizes have these values, except the length of a window."""

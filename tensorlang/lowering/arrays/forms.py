@@ -7,10 +7,9 @@ Two have one form if they are equal once their variables are numbered, and these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import is_
 from typing import Any
 
 from tensorlang.language.affine import Affine, Atom, atom_affine
@@ -37,24 +36,9 @@ from tensorlang.language.rebuilt import with_values
 from tensorlang.language.types import Pair
 from tensorlang.lowering.arrays.context import Held
 from tensorlang.lowering.arrays.decisions import Decision
-from tensorlang.lowering.arrays.ir import (
-    Assign,
-    Block,
-    Define,
-    IntegerRange,
-    Lambda,
-    Name,
-    Node,
-    Position,
-    Return,
-    Slice,
-    Statement,
-    StaticInteger,
-    Volume,
-    When,
-    named,
-)
+from tensorlang.lowering.arrays.ir import Statement
 from tensorlang.lowering.arrays.names import Names
+from tensorlang.lowering.arrays.rename import bound_in, renamed
 from tensorlang.lowering.plan.triangular import Cut
 from tensorlang.normal.pattern import axes, axis
 
@@ -86,7 +70,7 @@ class Written:
     @cached_property
     def bound(self) -> tuple[str, ...]:
         """The names that its code binds."""
-        return tuple(_bound(self.statements))
+        return tuple(bound_in(self.statements))
 
     def again(self, name: str, read: tuple[str, ...], names: Names) -> list[Statement]:
         """The code of a statement of this form called `name` that reads `read`; what it binds gets fresh `names`."""
@@ -96,7 +80,7 @@ class Written:
             if bound not in new:
                 of = arrays.get(self.blocks.get(bound, ""))
                 new[bound] = names.fresh_local(bound) if of is None else names.fresh_block(of)
-        return [_renamed(s, new) for s in self.statements]
+        return [renamed(s, new) for s in self.statements]
 
     def decided(self, variables: tuple[Var, ...]) -> tuple[Decision, ...]:
         """The decisions about the statement of this form that reads `variables`."""
@@ -169,78 +153,5 @@ def positional(cut: Cut) -> Hashable:
     return cut.dimension, cut.limits_at(map(atom_affine, axes(0, len(cut.axes))))
 
 
-def _bound(statements: Collection[Statement]) -> dict[str, None]:
-    """The names bound in `statements`, those of functions and their parameters included."""
-    block = Block(list(statements))
-    found: dict[str, None] = {}
-    for s in block.walk():
-        if isinstance(s, Assign):
-            found.update(dict.fromkeys(s.names))
-        elif isinstance(s, Define):
-            found.update(dict.fromkeys((s.name, *s.parameters)))
-    for node in block.nodes():
-        if isinstance(node, Lambda):
-            found.update(dict.fromkeys(node.parameters))
-    return found
-
-
 def _decided(d: Decision, values: Mapping[Var, Expr]) -> Decision:
     return replace(d, body=with_values(d.body, values), within=[_decided(inner, values) for inner in d.within])
-
-
-def _renamed(s: Statement, new: Mapping[str, str]) -> Statement:
-    """`s` with these names replaced by `new` ones."""
-
-    def block(b: Block) -> Block:
-        return Block([_renamed(inner, new) for inner in b.statements])
-
-    match s:
-        case Assign(names, value, unpacked):
-            return Assign(tuple(new.get(x, x) for x in names), _node(value, new), unpacked)
-        case Define(name, parameters, body):
-            return Define(new.get(name, name), tuple(new.get(x, x) for x in parameters), block(body))
-        case When(test, then, otherwise):
-            return When(_node(test, new), block(then), block(otherwise))
-        case Return(value):
-            return Return(_node(value, new))
-        case _:
-            return s
-
-
-def _node(node: Node, new: Mapping[str, str]) -> Node:
-    match node:
-        case Name(name):
-            return Name(new[name]) if name in new else node
-        case StaticInteger(a):
-            return StaticInteger(_affine(a, new))
-        case Position(at, arrays):
-            own = [atom for atom, _ in arrays]
-            return Position(_affine(at, new, own), tuple((atom, _node(x, new)) for atom, x in arrays))
-        case Volume(factor, extents):
-            return Volume(factor, tuple(_affine(a, new) for a in extents))
-        case Slice(start, stop, step):
-            return Slice(start and _affine(start, new), stop and _affine(stop, new), step)
-        case IntegerRange(start, stop):
-            return IntegerRange(_affine(start, new), _affine(stop, new))
-        case Lambda(parameters, body):
-            return Lambda(tuple(new.get(x, x) for x in parameters), _node(body, new))
-        case _:
-            parts = node.parts()
-            made = [_part(x, new) for x in parts]
-            return node if all(map(is_, made, parts)) else type(node)(*made)
-
-
-def _part(x: Any, new: Mapping[str, str]) -> Any:
-    if isinstance(x, Node):
-        return _node(x, new)
-    if type(x) is not tuple:
-        return x
-    made = [_part(y, new) for y in x]
-    return x if all(map(is_, made, x)) else tuple(made)
-
-
-def _affine(a: Affine, new: Mapping[str, str], but: Collection[Any] = ()) -> Affine:
-    if not any([atom.name in new and atom not in but for atom, _ in a.terms]):
-        return a
-    terms = ((named(new[x.name]) if x not in but and x.name in new else x, k) for x, k in a.terms)
-    return Affine(tuple(terms), a.constant)

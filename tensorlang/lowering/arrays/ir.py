@@ -35,6 +35,7 @@ from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index, canonical
 from tensorlang.language.grammar import ScalarFunction
+from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.memory import cached
 
 
@@ -207,6 +208,15 @@ class ArrayOperation(Node):
     named: tuple[tuple[str, Node], ...] = ()
 
 
+@dataclass(frozen=True)
+class OnlyIf(ArrayOperation):
+    """What a function gives, the second argument, which is called only if the first one holds, and else zeros: in a
+    step of a recurrence, of which `condition` says when that is.
+    """
+
+    condition: Predicate = TRUE
+
+
 PUT_IN, ADD_TO_ALL = IN_PLACE = "_put_in", "_add_to_all"
 """Operations that write into their first argument, a state of a recurrence that nothing reads any more."""
 
@@ -346,9 +356,10 @@ class Return(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Note(Statement):
-    """A comment; a text that takes long to make is made when somebody reads it."""
+    """A comment; one about an array is made from its name when somebody reads it."""
 
-    text: str | Callable[[], str]
+    text: str | Callable[[str], str]
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -378,9 +389,9 @@ class Block:
             value = last.value
         self.statements.append(Return(value) if name is None else Assign((name,), value))
 
-    def note(self, text: str | Callable[[], str]) -> None:
+    def note(self, text: str | Callable[[str], str], about: str = "") -> None:
         """A comment."""
-        self.statements.append(Note(text))
+        self.statements.append(Note(text, about))
 
     def blank(self) -> None:
         """An empty line."""
@@ -400,14 +411,18 @@ class Block:
             for e in s.expressions():
                 yield from e.walk()
 
-    def eliminate_dead_assignments(self, kept: str | None) -> None:
-        """Leave out assignments to names, other than `kept`, that nothing reads."""
+    def eliminate_dead_assignments(self, kept: str | None, head: int = 0) -> int:
+        """Leave out assignments to names, other than `kept`, that nothing reads, and comments about them; return how
+        many of the first `head` statements are left."""
         while True:
             read = {name for node in self.nodes() for name in names_in(node)}
             every = [s for s in self.walk() if isinstance(s, Assign)]
             idle = {id(s) for s in every if read.isdisjoint(s.names) and kept not in s.names}
             if not idle:
-                return
+                return head
+            head -= sum(id(s) in idle for s in self.statements[:head])
+            left = {name for s in every if id(s) not in idle for name in s.names}
+            idle |= {id(s) for s in self.walk() if isinstance(s, Note) and s.about and s.about not in left}
             stack = [self]
             while stack:
                 block = stack.pop()

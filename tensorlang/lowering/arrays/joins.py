@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tensorlang.language.grammar import Add, Bracket, Expr, bracket
 from tensorlang.language.predicates import TRUE, Equal, Predicate, conjunction, conjuncts, lookups, negation, substitute
 from tensorlang.lowering.arrays.context import Context
 from tensorlang.lowering.arrays.masks import mask
+from tensorlang.lowering.arrays.only_if import is_worth_asking, only_if
 from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.values import Value, chosen, negated
 from tensorlang.recursion import Deep, call
@@ -84,6 +87,10 @@ def _joined(ctx: Context, scope: Scope, terms: list[_Term]) -> Deep[Value]:
     values: list[Value] = []
     for side, known in zip(_sides(q, terms), (q, negation(q)), strict=True):
         inner = ctx.scope(scope, masks=(*scope.masks, substitute(known or TRUE, scope.env)))
-        values.append((yield from call(_joined(ctx, inner, side))))
+        compute = partial(_joined, ctx, terms=side)
+        if known is not None and any(is_worth_asking(ctx, known, e) for _, _, e in side):
+            values.append((yield from call(only_if(ctx, inner, known, compute))))
+        else:
+            values.append((yield from call(compute(inner))))
     a, b = values
     return chosen(mask(ctx, scope, q), a, b, scope.order)

@@ -397,6 +397,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_group_numbers_of_both": _group_numbers_of_both,
     "_holds": _holds,
     "_if": lambda holds, x: x if holds else np.zeros_like(x),
+    "_only_if": lambda holds, compute: compute() if holds else np.zeros_like(compute()),
     "_if_finite": lambda x, selected: x if np.isfinite(x).all() else selected(),
     "_in_turns": _in_turns,
     "_on_line": _on_line,

@@ -63,8 +63,8 @@ def _block(block: Block, depth: int) -> Iterator[str]:
                 yield from _block(otherwise, depth + 1)
             case Return(value):
                 yield f"{indent}return {node_text(value)}"
-            case Note(text):
-                yield f"{indent}; {text if isinstance(text, str) else text()}"
+            case Note(text, about):
+                yield f"{indent}; {text if isinstance(text, str) else text(about)}"
             case Blank():
                 yield ""
 

@@ -72,14 +72,15 @@ Path = tuple[int, ...]
 
 class ArrayProgram(Shown):
     """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
-    `sizes` has all of them by their names in it.
+    `sizes` has all of them by their names in it. The first `head` statements, for its `signature`, are about shapes and
+    dtypes alone.
 
     `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed. The
     relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the further
     `orders` one with the places of the points in it. In `strict` programs what brackets hide has no influence, whatever
     it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line. A program
     that is `in_step` runs at each time of a recurrence. Of its results those at the places `indices`, the elements of
-    index arrays as numbers, are the index arrays themselves.
+    index arrays as numbers, are the index arrays themselves; its results are `called` so, where they have no names.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class ArrayProgram(Shown):
         width: Callable[[Node], int],
         in_step: bool = False,
         indices: frozenset[int] = frozenset(),
+        called: Sequence[str] = (),
     ) -> None:
         names = Names(frozenset(reserved))
         self.name = names.fresh_global(f.name)
@@ -100,16 +102,16 @@ class ArrayProgram(Shown):
         self._ctx.width = width
         self._ctx.joined = lambda key: joined(self._ctx, key)
         self._body = Block()
-        signed = self._parameters(f, sparse)
+        self.signature = signed = self._parameters(f, sparse)
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         # the states, which a step may change, are parameters
         self._states = frozenset(self._ctx.held) if in_step else frozenset()
-        head = len(self._body.statements)
+        self.head = head = len(self._body.statements)
         self.plan = plan(f, sparse, in_step, strict)
         for g in self.plan.given:
             self._given(g)
-        self._explained: list[Callable[[], Explained]] = []
+        self._explained: list[Callable[[Mapping[str, str]], Explained]] = []
         self._forms: dict[Hashable, Written] = {}
         self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
         for step in self.plan.steps:
@@ -122,7 +124,7 @@ class ArrayProgram(Shown):
                 self._ranged(x)
                 if is_condition(step.value):
                     self._ctx.conditions.add(x)
-        results = unpack(run(self._outputs(self.plan.outputs, indices, count())), f.results)
+        results = unpack(run(self._outputs(self.plan.outputs, indices, called, count())), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         self.counts = {relation: p.size for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
@@ -131,14 +133,18 @@ class ArrayProgram(Shown):
             write_last(self._body, head, list(_names_in(results)), names.fresh_global)
         self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
         if indices:  # their elements as numbers
-            self._body.eliminate_dead_assignments(None)
+            self.head = self._body.eliminate_dead_assignments(None, head)
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
     @cached_property
     def explained(self) -> list[Explained]:
         """How each of its arrays is computed, which is written when somebody asks."""
-        return [made() for made in self._explained]
+        return self.explained_as({})
+
+    def explained_as(self, names: Mapping[str, str]) -> list[Explained]:
+        """The same where arrays have other `names`."""
+        return [made(names) for made in self._explained]
 
     def __str__(self) -> str:
         return "\n".join(program_lines(self.definition))
@@ -203,7 +209,7 @@ class ArrayProgram(Shown):
         needs = of_elements(run(conditions.of(scalar)), [i for i, _ in binders])
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.statements.append(Blank())
-        self._body.note(partial(_comment, name, e))
+        self._body.note(partial(_comment, e), name)
         ctx.certain = eta(e)[1] if certain else None
         form = None if ctx.sparse else form_of(e, lambda x: ctx.held.get((x, ())), self._further(storage, forced))
         known = self._forms.get(form.key) if form else None
@@ -224,7 +230,7 @@ class ArrayProgram(Shown):
                 )
         self._body.statements += statements
         in_place = any(isinstance(x, Assign) and x.names == (name,) and is_write(x) for x in statements)
-        self._explained.append(lambda: _explained(name, e, storage, forced, in_place, decided()))
+        self._explained.append(lambda new: _explained(new.get(name, name), e, storage, forced, in_place, decided()))
         ctx.end_statement()
         return held
 
@@ -282,8 +288,7 @@ class ArrayProgram(Shown):
             name = ctx.names.fresh_global(x.name)
             self._body.assign(name, Item(Name(sums), k))
             ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
-            kept = f"added up in one pass with {len(step.pairs) - 1} others"
-            self._explained.append(partial(Explained, x.name, partial(_comment, x.name, e), "a number", kept))
+            self._explained.append(partial(_fused, name, e, len(step.pairs) - 1))
         ctx.end_statement()
 
     def _required(self, read: Expr) -> Conditions:
@@ -301,17 +306,18 @@ class ArrayProgram(Shown):
             most = apply("greatest", *work) if len(work) > 1 else work[0] if work else integer(1)
             self._body.assign(ctx.rows[rows], apply("_cut_rows", ctx.integers.node(rows), most))
 
-    def _outputs(self, e: Expr, indices: frozenset[int], place: Iterator[int]) -> Deep[Any]:
+    def _outputs(self, e: Expr, indices: frozenset[int], called: Sequence[str], place: Iterator[int]) -> Deep[Any]:
         """The names of the results, in pairs as the program gives them; each takes the next `place`."""
         if isinstance(e, MakePair):
-            first = yield from call(self._outputs(e.first, indices, place))
-            return first, (yield from call(self._outputs(e.second, indices, place)))
+            first = yield from call(self._outputs(e.first, indices, called, place))
+            return first, (yield from call(self._outputs(e.second, indices, called, place)))
         if isinstance(struct_of_arrays(e.type), Pair):
             if not isinstance(e, Var | Proj):
                 raise NormalFormError("pairs may only be around outputs and in parameters")
-            first = yield from call(self._outputs(Proj(0, e), indices, place))
-            return first, (yield from call(self._outputs(Proj(1, e), indices, place)))
-        if next(place) in indices:
+            first = yield from call(self._outputs(Proj(0, e), indices, called, place))
+            return first, (yield from call(self._outputs(Proj(1, e), indices, called, place)))
+        k = next(place)
+        if k in indices:
             array, axes = elements_of(e)
             name = self._ctx.held[array, ()].name
             if axes == tuple(sorted(axes)):
@@ -321,7 +327,7 @@ class ArrayProgram(Shown):
             return turned
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
-        return self._statement("result", e).name
+        return self._statement(called[k] if called else "result", e).name
 
 
 def _unpacked(ctx: Context, points: RelationPoints) -> list[Statement]:
@@ -348,10 +354,15 @@ def _explained(
     lies = f"{storage}{order}" if axes else "a number"
     kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
     kept = "what changes is written into the state" if in_place else kept
-    return Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions)
+    return Explained(name, lambda: _comment(e, name), lies, kept if axes else "", decisions)
 
 
-def _comment(name: str, e: Expr) -> str:
+def _fused(name: str, e: Expr, others: int, new: Mapping[str, str]) -> Explained:
+    name = new.get(name, name)
+    return Explained(name, lambda: _comment(e, name), "a number", f"added up in one pass with {others} others")
+
+
+def _comment(e: Expr, name: str) -> str:
     """The statement as it was written, unless it is long."""
     text = expr_text(e) if _is_small(e) else "..."
     text = f"{name} = {' '.join(text.split())} : {e.type}"

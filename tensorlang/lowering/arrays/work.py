@@ -16,13 +16,17 @@ from typing import cast
 from tensorlang.costs.counting import Cell, gathered, points_of
 from tensorlang.errors import NormalFormError
 from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, canonical, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    Exists,
     Predicate,
     conjunction,
+    conjuncts,
+    lookups,
     negation,
+    relations,
     substitute,
 )
 from tensorlang.lowering.arrays.extents import ONE, ZERO, Static, compared, each, extreme, floored, less, plus, times
@@ -49,6 +53,7 @@ from tensorlang.lowering.arrays.ir import (
     NewAxis,
     Node,
     Number,
+    OnlyIf,
     Part,
     Position,
     Return,
@@ -95,14 +100,15 @@ def box_index(k: int) -> Index:
 
 
 def number_in(box: Box) -> tuple[Cell, ...]:
-    """The number of points of a box, as cells whose sum is meant. Raises `TooHard`."""
+    """The number of points of a box, as cells whose sum is meant, for the worst data. Raises `TooHard`."""
     indices = [box_index(k) for k in range(len(box.loops) + len(box.shape))]
     ends = [*((loop.start, loop.stop) for loop in box.loops), *((ZERO, _end(n)) for n in box.shape)]
     inside = []
     for index, (start, stop) in zip(indices, ends, strict=True):
         here = atom_affine(index)
         inside += [compared(here, ">=", start), compared(here, "<", stop)]
-    return points_of(indices, conjunction([*inside, box.pred]))
+    known = [q for q in conjuncts(box.pred) if not (isinstance(q, Exists) or lookups(q) or relations(q))]
+    return points_of(indices, conjunction([*inside, *known]))
 
 
 def _end(n: Static) -> Static:
@@ -141,6 +147,30 @@ class Work:
     def under(self, p: Predicate) -> Work:
         """The work where a condition on the sizes holds, and none elsewhere."""
         return self._with(lambda box: Box(box.loops, conjunction([p, box.pred]), box.shape))
+
+    def again(self, n: Affine, time: IndexArray) -> tuple[Work, Work]:
+        """The work of one of `n` times, where it is the same at each `time`, and the rest of the work at all times."""
+        now = Lookup(time, ())
+
+        def at_all(box: Box) -> Box:
+            first = len(box.loops)
+            moved: dict[Atom, Affine] = {
+                box_index(first + k): atom_affine(box_index(first + k + 1)) for k in range(len(box.shape))
+            }
+            moved[now] = atom_affine(box_index(first))
+            return Box((*box.loops, LoopRange(ZERO, n)), substitute(box.pred, moved), box.shape)
+
+        same = self._where(lambda box: now not in lookups(box.pred))
+        return same, self._where(lambda box: now in lookups(box.pred))._with(at_all)
+
+    def _where(self, chosen: Callable[[Box], bool]) -> Work:
+        """The work of the boxes that are `chosen`."""
+
+        def of(boxes: Boxes) -> Boxes:
+            return {box: weight for box, weight in boxes.items() if chosen(box)}
+
+        by_step = {name: of(boxes) for name, boxes in self.by_step.items()}
+        return Work(of(self.operations), of(self.written), of(self.read), by_step)
 
     def _with(self, change: Callable[[Box], Box]) -> Work:
         def changed(boxes: Boxes) -> Boxes:
@@ -351,6 +381,10 @@ class _Run:
                 return self.closure(parameters, body, scope)
             case Each(function, of):
                 return tuple(scope[function.name](*x) for x in self.value(of, scope))
+            case OnlyIf(_, (holds, compute), _, condition):
+                self.value(holds, scope)
+                with self.within((), condition):
+                    return self.value(compute, scope)()
             case ArrayOperation(operation, arguments, keywords):
                 given = [self.value(v, scope) for v in arguments]
                 named = {name: self.value(v, scope) for name, v in keywords}

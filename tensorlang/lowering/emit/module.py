@@ -13,12 +13,42 @@ from tensorlang.language.predicates import Or, Relation, conjuncts, relations
 from tensorlang.lowering import costs
 from tensorlang.lowering.arrays.check import why_not
 from tensorlang.lowering.arrays.cost import ArrayCost, cost_of, grows_more_slowly
-from tensorlang.lowering.arrays.ir import Block
+from tensorlang.lowering.arrays.ir import Block, Define
 from tensorlang.lowering.arrays.program import ArrayProgram
 from tensorlang.lowering.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
 from tensorlang.lowering.emit.python import lines, modules_in, text
 from tensorlang.lowering.emit.shared import share
 from tensorlang.simplification import STEPS_OF_A_FORM, other_forms
+
+
+class WrittenFunction:
+    """An array program in Python, with the scalar functions that it calls. It reads the `helpers`, and may read what is
+    `known` beyond those.
+
+    Raises `NormalFormError` if `program` is no array program.
+    """
+
+    def __init__(self, program: Define, known: Iterable[str] = ()) -> None:
+        reason = why_not(program, {*HELPERS, *known})
+        if reason is not None:
+            raise NormalFormError(f"lowering made no array program: {reason}")
+        shared, functions = share(program)
+        self._functions = ["\n".join(lines(Block([f]))) for f in functions.values()]
+        self._block = Block([shared])
+        self.helpers = tuple(modules_in(Block([shared, *functions.values()])))
+
+    @cached_property
+    def runnable(self) -> str:
+        """The Python without comments."""
+        return self._with(False)
+
+    @cached_property
+    def text(self) -> str:
+        """The Python with comments."""
+        return self._with(True)
+
+    def _with(self, notes: bool) -> str:
+        return "\n\n\n".join([*self._functions, "\n".join(lines(self._block, notes=notes))])
 
 
 class Source:
@@ -30,7 +60,8 @@ class Source:
     The relations `sparse` come as their points: tuples of index arrays, one for each argument, and for each of the
     further `orders` one with the places of the points in it. `exact` keeps to sums of products where a Fourier
     transform would be faster; so does `strict`, by which what brackets hide has no influence, whatever it is. A program
-    that is `in_step` runs at each time of a recurrence. Of its results those at the places `indices` are index arrays.
+    that is `in_step` runs at each time of a recurrence. Of its results those at the places `indices` are index arrays;
+    in it, they are `called` so.
     """
 
     takes_masks = False
@@ -43,30 +74,41 @@ class Source:
         strict: bool = False,
         in_step: bool = False,
         indices: frozenset[int] = frozenset(),
+        called: Sequence[str] = (),
     ) -> None:
         self.function = f
-        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step, indices)
+        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step, indices, called)
         self.name, self.told, self.orders = self.program.name, self.program.told, self.program.orders
-        reason = why_not(self.program.definition, HELPERS)
-        if reason is not None:
-            raise NormalFormError(f"lowering made no array program: {reason}")
-        self._shared, functions = share(self.program.definition)
-        self._functions = ["\n".join(lines(Block([f]))) for f in functions.values()]
-        block = Block([self._shared])
-        self.helpers = tuple(modules_in(Block([self._shared, *functions.values()])))
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
-        self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
-        self.runnable = assembled([self.runnable_definition], self.helpers, self._table)
+
+    @cached_property
+    def _written(self) -> WrittenFunction:
+        return WrittenFunction(self.program.definition)
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """The parts of the library, and modules, that it reads."""
+        return self._written.helpers
+
+    @property
+    def runnable_definition(self) -> str:
+        """The function alone, with the scalar functions that it calls, without comments."""
+        return self._written.runnable
+
+    @property
+    def definition(self) -> str:
+        """The same, to be read."""
+        return self._written.text
+
+    @cached_property
+    def runnable(self) -> str:
+        """A module with the function, and all that it calls, without comments."""
+        return assembled([self.runnable_definition], self.helpers, self._table)
 
     @cached_property
     def cost(self) -> ArrayCost:
         """What it takes for all sizes, beside the model's count."""
         return cost_of(self.function, self.program)
-
-    @cached_property
-    def definition(self) -> str:
-        """The function alone, with the scalar functions that it calls, to be read."""
-        return "\n\n\n".join([*self._functions, "\n".join(lines(Block([self._shared])))])
 
     @cached_property
     def text(self) -> str:
@@ -85,18 +127,19 @@ def source_of(
     strict: bool = False,
     in_step: bool = False,
     indices: frozenset[int] = frozenset(),
+    called: Sequence[str] = (),
 ) -> Source:
     """The source of `f`, as `Source` has it; or of another form of `f` whose costs grow more slowly, or that has the
     points of a relation apart from alternatives to them."""
     if sparse:  # what such a program does is not counted
         with suppress(LimitError), limits(steps=STEPS_OF_A_FORM):
             f = next(other_forms(f), f) if _has_alternatives_to(f, sparse) else f
-        return Source(f, sparse, exact, strict, in_step, indices)
-    made = Source(f, sparse, exact, strict, in_step, indices)
+        return Source(f, sparse, exact, strict, in_step, indices, called)
+    made = Source(f, sparse, exact, strict, in_step, indices, called)
     for form in other_forms(f):
         try:
             with limits(steps=STEPS_OF_A_FORM):
-                other = Source(form, sparse, exact, strict, in_step, indices)
+                other = Source(form, sparse, exact, strict, in_step, indices, called)
         except LimitError:
             continue
         if grows_more_slowly(cost_of(f, other.program), cost_of(f, made.program)):

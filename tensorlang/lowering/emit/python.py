@@ -270,7 +270,7 @@ def lines(block: Block, indent: int = 0, notes: bool = True) -> list[str]:
             continue
         written = [part] if isinstance(part, str) else _lines(part, _WIDTH - 4 * depth, notes)
         for line in written:
-            if line or (found and found[-1]):  # an empty line is one
+            if line or (found and found[-1] and not found[-1].endswith(":")):  # one empty line, and not at first
                 found.append(("    " * depth + line).rstrip())
         match part:
             case Define(_, _, body) | For(_, _, body) | OnDevice(_, body):
@@ -297,17 +297,18 @@ def _lines(s: Statement, width: int, notes: bool) -> Sequence[str]:
         case Do(value):
             return _assigned("", value, width)
         case Define(name, parameters, _):
-            return [f"def {name}({', '.join(parameters)}):"]
+            line = f"def {name}({', '.join(parameters)}):"
+            return [line] if len(line) <= width else [f"def {name}(", *(f"    {x}," for x in parameters), "):"]
         case When(test, _, _):
             return [f"if {text(test)}:"]
         case For(name, count, _):
             return [f"for {name} in range({text(count)}):"]
         case OnDevice(test, _):
             return ["", f"@pl.when({text(test)})", "def _():"]
-        case Note(made):
+        case Note(made, about):
             if isinstance(made, str):
                 return [f"# {' '.join(made.split())}"]
-            return [f"# {' '.join(made().split())}"] if notes else []
+            return [f"# {' '.join(made(about).split())}"] if notes else []
         case Blank():
             return [""]
     raise AssertionError(f"no such statement: {s}")

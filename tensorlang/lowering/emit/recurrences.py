@@ -11,18 +11,32 @@ from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.types import shape
 from tensorlang.lowering import costs
 from tensorlang.lowering.arrays.cost import ArrayCost, Repeated, storing, work_of
 from tensorlang.lowering.arrays.integers import StaticIntegers
-from tensorlang.lowering.arrays.ir import Block, Define, Item, Name, Node, Slice, Subscript, Text, Tuple
+from tensorlang.lowering.arrays.ir import (
+    Block,
+    Define,
+    Item,
+    Name,
+    Node,
+    Return,
+    Slice,
+    Subscript,
+    Text,
+    Transpose,
+    Tuple,
+)
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.points import Order
+from tensorlang.lowering.arrays.program import ArrayProgram
+from tensorlang.lowering.arrays.rename import inlined
 from tensorlang.lowering.arrays.signature import signature
 from tensorlang.lowering.arrays.values import apply, integer, tuple_of
 from tensorlang.lowering.arrays.work import BYTES, IN_SINGLE, Work
 from tensorlang.lowering.emit.helpers import HELPERS
-from tensorlang.lowering.emit.module import IMPORTS, Source, assembled, source_of
-from tensorlang.lowering.emit.python import lines, modules_in
+from tensorlang.lowering.emit.module import IMPORTS, Source, WrittenFunction, assembled, source_of
 from tensorlang.lowering.explain import Explained
 from tensorlang.lowering.plan.recurrences import staged
 from tensorlang.lowering.plan.stages import Called, Rest, Stage, Staged, Turn
@@ -34,15 +48,15 @@ from tensorlang.surface.inline import opened
 Given = tuple[int, str]
 """An output of a step: the state in which place, after the step, a "scan", or before it, a "prescan"."""
 
-Repeat = Callable[[Repeated], Repeated]
+Repeat = Callable[[Repeated], Iterable[Repeated]]
 """How often the work of a part is done."""
 
 DTYPE, NONE = Name("dtype"), Name("None")
 
 
-def once(work: Repeated) -> Repeated:
+def once(work: Repeated) -> Iterable[Repeated]:
     """What is not repeated."""
-    return work
+    return (work,)
 
 
 def source(
@@ -61,14 +75,6 @@ def names_of(names: Iterable[str]) -> Tuple:
     return tuple_of(map(Name, names))
 
 
-class PartSource(Protocol):
-    """The source of a part: its name, the sizes that it takes by keyword, and the orders in which it takes points."""
-
-    name: str
-    told: dict[Size, str]
-    orders: dict[Relation, tuple[Order, ...]]
-
-
 class Costed(Protocol):
     """A part of which it is known what it takes."""
 
@@ -78,7 +84,11 @@ class Costed(Protocol):
 
 
 class Recurrent:
-    """The generated source of a program with recurrences, as `Source` is."""
+    """The generated source of a program with recurrences, as `Source` is.
+
+    It is one function, whose `definition` has a function for each step and each window of times within it. A program
+    that is `in_step` is a step of another one. Its results are `called` so in it.
+    """
 
     takes_masks = False
     """Whether relations come as boolean arrays even if their points are known."""
@@ -94,6 +104,8 @@ class Recurrent:
         store: str = "needed",
         names: Names | None = None,
         parts: Staged | None = None,
+        in_step: bool = False,
+        called: Sequence[str] = (),
     ) -> None:
         self._integers = StaticIntegers(names or Names(frozenset({*HELPERS, *IMPORTS})))
         self._names = self._integers.names
@@ -101,23 +113,23 @@ class Recurrent:
         self._sparse = sparse
         self.orders: dict[Relation, tuple[Order, ...]] = {p: () for p in sparse if p in f.params}
         self._exact, self._strict, self._store = exact, strict, store
-        self._in_step = names is not None
+        self._called = called
         self._kept: dict[Var, tuple[str, int, int]] = {}
         self._function = f
         self._body = Block()
-        self.helpers: dict[str, None] = {}
-        self.definitions: list[tuple[str, str]] = []
-        self.explained: list[Explained] = []
+        self._explained: list[Callable[[Mapping[str, str]], Iterable[Explained]]] = []
         self.not_counted: dict[str, None] = {}
         """What `cost` leaves out, in words."""
         self._parts: list[tuple[Costed | Work, Repeat]] = []
-        signed = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
-        self.told = signed.told
-        self._spelled: dict[Parameter, str] = dict(signed.parameters)
+        self.signature = signature(f, self._integers, self._body, list(self.orders), single=self.is_single)
+        self.head = len(self._body.statements)
+        self.told = self.signature.told
+        self._spelled: dict[Parameter, str] = dict(self.signature.parameters)
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
+        self.sizes = {name: size for size, name in self._sizes.items()}
         # steps are small, so that windows cost more than they gain, and they read values that need not be finite
-        inside = self._in_step
-        for part in (parts or staged(f, windows=not inside, strict=strict or inside, store=store)).parts:
+        self._in_step = in_step
+        for part in (parts or staged(f, windows=not in_step, strict=strict or in_step, store=store)).parts:
             match part:
                 case Stage():
                     self._stage(part)
@@ -126,14 +138,33 @@ class Recurrent:
                 case Called():
                     self.not_counted["What functions of arrays from outside take is not counted."] = None
                     self._routine(part)
+        self.head = self._body.eliminate_dead_assignments(None, self.head)
         options = ("*", *self._options()) if self._options() else ()
-        self._define(Define(self.name, (*signed.parameters.values(), *options), self._body))
+        self.definition = Define(self.name, (*self.signature.parameters.values(), *options), self._body)
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
+
+    @cached_property
+    def explained(self) -> list[Explained]:
+        """How each of its arrays is computed, and each of its recurrences."""
+        return self.explained_as({})
+
+    def explained_as(self, names: Mapping[str, str]) -> list[Explained]:
+        """The same where arrays have other `names`."""
+        return [step for made in self._explained for step in made(names)]
+
+    @cached_property
+    def _written(self) -> WrittenFunction:
+        return WrittenFunction(self.definition)
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """The parts of the library, and modules, that it reads."""
+        return self._written.helpers
 
     @cached_property
     def runnable(self) -> str:
         """The Python without comments."""
-        return assembled([code for code, _ in self.definitions], self.helpers, self._table)
+        return assembled([self._written.runnable], self.helpers, self._table)
 
     @cached_property
     def text(self) -> str:
@@ -142,18 +173,11 @@ class Recurrent:
 
     def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
         """The text with further functions, which read the helpers and modules `names`."""
-        own = [code for _, code in self.definitions]
-        return assembled([*own, *definitions], [*self.helpers, *names], self._table)
+        return assembled([self._written.text, *definitions], [*self.helpers, *names], self._table)
 
     def _options(self) -> tuple[str, ...]:
         """What the function takes by keyword."""
         return tuple(self.told.values())
-
-    def _define(self, definition: Define) -> None:
-        """List a function."""
-        block = Block([definition])
-        self.definitions.append(("\n".join(lines(block, notes=False)), "\n".join(lines(block))))
-        self.helpers.update(dict.fromkeys(sorted(modules_in(block))))
 
     @cached_property
     def cost(self) -> ArrayCost:
@@ -169,52 +193,68 @@ class Recurrent:
         for made, repeat in self._parts:
             match made:
                 case Work():
-                    yield repeat(Repeated(made))
+                    yield from repeat(Repeated(made))
                 case Source() if self.is_single:
-                    yield repeat(Repeated(work_of(made.function, made.program, IN_SINGLE)))
+                    yield from repeat(Repeated(work_of(made.function, made.program, IN_SINGLE)))
                 case _:
-                    yield from map(repeat, made.cost.parts)
+                    yield from (work for part in made.cost.parts for work in repeat(part))
 
-    def _staged(self, stage: Stage) -> PartSource:
-        """The source of a stage, whose definitions are listed."""
-        return self._made(stage.function, self._in_step, indices=stage.indices)
+    def _part(
+        self,
+        f: Function,
+        body: Block,
+        fresh: Callable[[str], str],
+        called: Sequence[str] = (),
+        own: Mapping[Parameter, str] | None = None,
+        in_step: bool = False,
+        repeat: Repeat = once,
+        indices: frozenset[int] = frozenset(),
+        window: str | None = None,
+    ) -> tuple[Node, ...]:
+        """Write a part of the program into `body`, under `fresh` names, and return what it gives, which is `called` so.
 
-    def _made(
-        self, f: Function, in_step: bool = False, repeat: Repeat = once, indices: frozenset[int] = frozenset()
-    ) -> Source | Recurrent:
-        """The source of a part, whose definitions are listed, and whose work is repeated."""
-        name = self._names.fresh_global(f.name)
-        called = Function(name, f.params, f.body, f.results, f.further)
-        made: Source | Recurrent
+        Its parameters are arrays of the program, or `own` ones by name; `window` has the length of a window's times.
+        """
+        source: Source | Recurrent
+        program: ArrayProgram | Recurrent
         if has_recurrences(f):
-            own = Names(frozenset({*HELPERS, *IMPORTS}))
-            made = Recurrent(called, self._sparse, self._exact, self._strict, self._store, own)
-            self.definitions += made.definitions
-            self.not_counted.update(made.not_counted)
+            reserved = Names(frozenset({*HELPERS, *IMPORTS}))
+            source = program = Recurrent(
+                f, self._sparse, self._exact, self._strict, self._store, reserved, in_step=True, called=called
+            )
+            self.not_counted.update(source.not_counted)
         else:
-            sparse = [p for p in called.params if p in self.orders]
-            made = source_of(called, sparse, self._exact, self._strict, in_step, indices)
-            self.definitions.append((made.runnable_definition, made.definition))
-            self.explained += made.program.explained
-        self.helpers.update(dict.fromkeys(made.helpers))
-        self._parts.append((made, repeat))
-        return made
+            sparse = [p for p in f.params if p in self.orders]
+            source = source_of(f, sparse, self._exact, self._strict, in_step, indices, called)
+            program = source.program
+        self._parts.append((source, repeat))
+        given: dict[str, str] = {}
+        for p in f.params:
+            if isinstance(p, Relation) and p in self.orders:
+                given[program.signature.parameters[p]] = name = fresh(p.name)
+                body.assign(name, self._points(p, program.orders[p]))
+        for (p, path), name in program.signature.arrays.items():
+            if own and p in own:
+                given[name] = own[p]
+            else:
+                given[name] = self.signature.arrays.get((p, path)) or self._spelled[p]
+        sizes = self._sizes if window is None else {**self._sizes, WINDOW: window}
+        given.update((name, sizes[size]) for name, size in program.sizes.items() if size in sizes)
+        made = inlined(program.definition, program.head, given, fresh)
+        body.statements += made.statements
+        names = made.names
+        self._explained.append(lambda new: program.explained_as({x: new.get(y, y) for x, y in names.items()}))
+        return made.values
 
-    def _call(self, made: PartSource, arguments: Sequence[Node]) -> Node:
-        return apply(made.name, *arguments, **{name: Name(self._sizes[size]) for size, name in made.told.items()})
-
-    def _values(self, several: Iterable[Parameter], made: PartSource | None = None) -> list[Node]:
-        """The values of parameters, as arguments of the part that is `made`."""
-        return [self._value(p, self._spelled[p], made) for p in several]
-
-    def _value(self, p: Parameter, name: str, made: PartSource | None) -> Node:
-        """The value of that name, of a relation its points in the orders that the part takes."""
-        if made is None or not isinstance(p, Relation) or p not in self.orders:
-            return Name(name)
-        self.orders[p] += tuple(order for order in made.orders[p] if order not in self.orders[p])
+    def _points(self, p: Relation, orders: Sequence[Order]) -> Node:
+        """The points of a relation, and their places in these orders, of all that the program is given."""
+        self.orders[p] += tuple(order for order in orders if order not in self.orders[p])
         count = len(p.sizes)
-        places = [*range(count), *(count + self.orders[p].index(order) for order in made.orders[p])]
-        return tuple_of(Item(Name(name), k) for k in places)
+        places = [*range(count), *(count + self.orders[p].index(order) for order in orders)]
+        return tuple_of(Item(Name(self._spelled[p]), k) for k in places)
+
+    def _values(self, several: Iterable[Parameter]) -> list[Node]:
+        return [Name(self._spelled[p]) for p in several]
 
     def _named(self, v: Var | IndexArray) -> str:
         if v not in self._spelled:
@@ -222,12 +262,18 @@ class Recurrent:
         return self._spelled[v]
 
     def _stage(self, stage: Stage) -> None:
-        made = self._staged(stage)
-        called = self._call(made, self._values(stage.function.params, made))
+        called = [v.name for v in stage.gives] or self._called
+        values = self._part(
+            stage.function, self._body, self._names.fresh_global, called, in_step=self._in_step, indices=stage.indices
+        )
         if not stage.gives:
-            self._body.give(called)
-        else:
-            _assign(self._body, [self._named(v) for v in stage.gives], called)
+            self._body.statements.append(Return(values[0] if len(values) == 1 else tuple_of(values)))
+            return
+        for v, value in zip(stage.gives, values, strict=True):
+            if isinstance(value, Name):
+                self._spelled[v] = value.name
+            else:
+                self._body.assign(self._named(v), value)
 
     def _routine(self, call: Called) -> None:
         """`y = _called("key", (x0, ..), in_axes, batch, dtype)`"""
@@ -237,15 +283,14 @@ class Recurrent:
         self._body.assign(made, apply("_called", Text(call.routine.key), arguments, axes, integer(call.batch), DTYPE))
         for v, place in call.gives:
             self._body.assign(self._named(v), Item(Name(made), place))
-        self.explained.append(
-            Explained(
-                call.routine.name,
-                f"{call.routine.name}: a function of its own",
-                "its adjoint is declared, and so is its cost",
-                "",
-                computed="by the function that was given",
-            )
+        explained = Explained(
+            call.routine.name,
+            f"{call.routine.name}: a function of its own",
+            "its adjoint is declared, and so is its cost",
+            "",
+            computed="by the function that was given",
         )
+        self._explained.append(lambda new: [explained])
 
     def _turn(self, turn: Turn) -> None:
         keeps = self._store != "needed" and bool(turn.again)
@@ -286,40 +331,44 @@ class Recurrent:
                 helper = "_before" if word == "prescan" else "_all_states"
                 value = apply(helper, *self._values([turn.inits[place]]), arrays[place, "scan"])
             self._body.assign(self._named(v), value)
-        self.explained.append(self._explained(turn, keeps, len(arrays)))
+        count = len(arrays)
+        self._explained.append(lambda new: [self._explained_turn(turn, new.get(step, step), keeps, count)])
 
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
         """Define the function of the carried states and the time that returns the next ones and what is `read`; return
         its name."""
-        made = self._made(turn.step, True, lambda work: work.again(turn.size))
-        count = len(turn.inits)
-        states = [self._names.fresh_local(f"s{k}") for k in range(count)]
-        following = [self._names.fresh_local(f"n{k}") for k in range(count)]
-        step = self._names.fresh_global(f"{turn.step.name}_all")
-        held, time = self._names.fresh_local("states"), self._names.fresh_local("t")
-        slices = [self._names.fresh_local(v.name) for v in turn.local]
-        given = [following[k] if word == "scan" else states[k] for k, word in read]
-        own = [states[k] if k in turn.carried else self._spelled[turn.inits[k]] for k in range(count)]
-        if turn.until:
-            following.append(self._names.fresh_local("done"))
-            given = [following[-1]]
+        step = self._names.fresh_global(turn.step.name)
+        held = self._names.fresh_local("states")
+        params = iter(turn.step.params)
+        own: dict[Parameter, str] = {next(params): self._spelled[v] for v in turn.frees}
+        own.update({next(params): self._names.fresh_local(v.name) for v in turn.local})
+        slices = [own[p] for p in turn.step.params[len(turn.frees) : len(own)]]
+        states: list[str] = []
+        following = []
+        for k, v in enumerate(turn.inits):
+            state = next(params)
+            own[state] = self._names.fresh_local(state.name) if k in turn.carried else self._spelled[v]
+            states.append(own[state])
+            following.append(f"{state.name}_next")
+        time = next(params)
+        own[time] = self._names.fresh_local(time.name)
         body = Block()
         if turn.carried:
             body.unpack([states[k] for k in turn.carried], Name(held))
-        if turn.local:
-            now = self._names.fresh_local("now")
-            body.unpack([time, now], Name(time))
-            body.unpack(slices, Name(now))
-        arguments = [*self._values(turn.frees), *map(Name, [*slices, *own, time]), *self._values(turn.others, made)]
-        _assign(body, following, self._call(made, arguments))
-        body.give(tuple_of((names_of(following[k] for k in turn.carried), names_of(given))))
+        following += ["done"] * turn.until
+        repeat = lambda work: work.again(turn.size, time)
+        values = self._part(turn.step, body, self._names.fresh_local, following, own, True, repeat)
+        given = [values[k] if word == "scan" else Name(states[k]) for k, word in read]
+        if turn.until:
+            given = [values[-1]]
+        body.statements.append(Return(tuple_of((tuple_of(values[k] for k in turn.carried), tuple_of(given)))))
         self._body.blank()
-        self._body.statements.append(Define(step, (held, time), body))
+        self._body.statements.append(Define(step, (held, own[time], *slices), body))
         self._body.blank()
         self._names.end_statement()
         return step
 
-    def _explained(self, turn: Turn, keeps: bool, count: int) -> Explained:
+    def _explained_turn(self, turn: Turn, step: str, keeps: bool, count: int) -> Explained:
         how = f"{len(turn.carried)} of {len(turn.inits)} states are carried, "
         if keeps:
             how += {"states": "all of them kept", "sqrt": "kept at the start of each window of times"}.get(
@@ -331,7 +380,7 @@ class Recurrent:
         if turn.rest is not None and turn.rest.sums:
             how += "; sums over the time are added up window by window"
         by = "one step after the other, by " + ("lax.while_loop" if turn.until else "lax.scan")
-        return Explained(turn.step.name, f"{turn.step.name}: {turn.size} steps", how, "", computed=by)
+        return Explained(step, f"{step}: {turn.size} steps", how, "", computed=by)
 
     def _run(
         self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node
@@ -360,35 +409,18 @@ class Recurrent:
                 group, place, _ = self._kept[v]
                 groups.setdefault(group, {})[place] = v
         lengths = {self._kept[v][0]: self._kept[v][2] for v in turn.reads if v in self._kept}
-        # windows of the sequences that are read, by name
-        spelled = {v: self._names.fresh_local(v.name) for v in turn.reads}
-        start, length, given, each = (self._names.fresh_local(name) for name in ("start", "length", "read", "each"))
-        windows, again = self._names.fresh_local("windows"), self._names.fresh_local("again")
-
-        def taken_apart() -> Block:
-            """The windows by name: of stored sequences, and of sequences computed again."""
-            body = Block()
-            if spelled:
-                body.unpack([windows, again], Name(given))
-            if whole:
-                body.unpack([spelled[v] for v in whole], Name(windows))
-            for k, (group, at) in enumerate(groups.items()):
-                body.unpack([spelled[at[j]] if j in at else "_" for j in range(lengths[group])], Item(Name(again), k))
-            return body
-
-        pick: Node = NONE
-        if turn.local:
-            slices = self._names.fresh_global(f"{step}_slices")
-            body = taken_apart()
-            body.give(names_of(spelled[v] for v in turn.local))
-            self._body.statements.append(Define(slices, (given,), body))
-            self._body.blank()
-            pick = Name(slices)
-        rest = self._names.fresh_global(f"{step}_rest")
-        values = [self._names.fresh_local(f"e{k}") for k in range(len(read))]
-        body = taken_apart()
-        if values:
-            body.unpack(values, Name(each))
+        # the sequences that are read: those that are stored, and all that is computed again together with them
+        sequences: list[Var | None] = list(whole)
+        for group, at in groups.items():
+            sequences += [at.get(place) for place in range(lengths[group])]
+        local = tuple_of(integer(sequences.index(v)) for v in turn.local)
+        rest = self._names.fresh_global(f"{step}_window")
+        start, length = self._names.fresh_local("start"), self._names.fresh_local("length")
+        windows = [self._names.fresh_local("_" if v is None else v.name) for v in sequences]
+        spelled = {v: name for v, name in zip(sequences, windows, strict=True) if v is not None}
+        named = {(p, w): v.name for v, p, w in turn.gives}
+        values = [self._names.fresh_local(named.get(key, f"given{k}")) for k, key in enumerate(read)]
+        body = Block()
         sums: list[Node] = []
         rows: list[Node] = []
         if turn.rest is not None:
@@ -398,14 +430,14 @@ class Recurrent:
         wanted = [key for key in read if any(_makes(p, w, key, read) for v, p, w in turn.gives if v in stored)]
         rows += [Name(values[read.index(key)]) for key in wanted]
         body.give(tuple_of((tuple_of(sums), tuple_of(rows))))
-        self._body.statements.append(Define(rest, (start, length, given, each), body))
+        self._body.statements.append(Define(rest, (start, length, *windows, *values), body))
         self._body.blank()
         self._names.end_statement()
         added, listed = self._names.fresh_global("sums"), self._names.fresh_global("rows")
         arrays, kept = tuple_of(self._values(whole)), names_of(groups)
         turned = Name(str(turn.turned))
         size = self._integers.node(turn.size)
-        run = apply("_sweep", Name(step), Name(rest), pick, first, arrays, kept, size, turned, DTYPE)
+        run = apply("_sweep", Name(step), Name(rest), local, first, arrays, kept, size, turned, DTYPE)
         self._body.unpack([last, added, listed], run)
         count = 0
         if turn.rest is not None:
@@ -414,30 +446,23 @@ class Recurrent:
             count = len(turn.rest.rows)
             for k, (v, along) in enumerate(zip(turn.rest.rows, turn.rest.along, strict=True)):
                 row = _turned(Item(Name(listed), k), along.turned)
-                self._body.assign(self._named(v), _moved(row, 0, along.axis))
+                self._body.assign(self._named(v), _moved(row, 0, along.axis, len(shape(v.type)[0])))
         return {key: _turned(Item(Name(listed), k), turn.turned) for k, key in enumerate(wanted, count)}
 
     def _window(
         self, turn: Turn, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
     ) -> tuple[list[Node], list[Node]]:
         """Write what is computed in a window of that length; return the sums, and the rows by time."""
-        made = self._made(rest.function, False, lambda work: replace(work, window=(WINDOW, turn.size)))
-        names = {**self._spelled, **inside}
-        sizes = {**self._sizes, WINDOW: length}
-        told = {name: Name(sizes[size]) for size, name in made.told.items()}
-        found = [self._names.fresh_local(v.name) for v in (*rest.sums, *rest.rows)]
-        _assign(body, found, apply(made.name, *(self._value(p, names[p], made) for p in rest.function.params), **told))
+        called = [v.name for v in (*rest.sums, *rest.rows)]
+        repeat = lambda work: (replace(work, window=(WINDOW, turn.size)),)
+        fresh = self._names.fresh_local
+        found = self._part(rest.function, body, fresh, called, inside, repeat=repeat, window=length)
         count = len(rest.sums)
-        rows = [_moved(Name(x), along.axis, 0) for x, along in zip(found[count:], rest.along, strict=True)]
-        return [Name(x) for x in found[:count]], rows
-
-
-def _assign(body: Block, names: Sequence[str], value: Node) -> None:
-    """Assign the results of a function to names: an array to one, a tuple to several."""
-    if len(names) == 1:
-        body.assign(names[0], value)
-    else:
-        body.unpack(names, value)
+        rows = [
+            _moved(x, along.axis, 0, len(shape(v.type)[0]))
+            for x, v, along in zip(found[count:], rest.rows, rest.along, strict=True)
+        ]
+        return list(found[:count]), rows
 
 
 def _given(turn: Turn, stored: frozenset[Var], keeps: bool) -> list[Given]:
@@ -466,5 +491,8 @@ def _turned(x: Node, is_turned: bool) -> Node:
     return Subscript(x, (Slice(step=-1),)) if is_turned else x
 
 
-def _moved(x: Node, axis: int, to: int) -> Node:
-    return x if axis == to else apply("jnp.moveaxis", x, integer(axis), integer(to))
+def _moved(x: Node, axis: int, to: int, rank: int) -> Node:
+    """`x`, of that rank, with this axis moved to the place `to`."""
+    places = [k for k in range(rank) if k != axis]
+    places.insert(to, axis)
+    return x if axis == to else Transpose(x, tuple(places))

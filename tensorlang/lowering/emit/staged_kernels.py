@@ -11,15 +11,15 @@ from typing import Protocol
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
 from tensorlang.lowering.arrays.cost import ArrayCost, work_of
-from tensorlang.lowering.arrays.ir import ArrayOperation, Block, Define, Item, Lambda, Name, Node
+from tensorlang.lowering.arrays.ir import Block, Define, Item, Lambda, Name, Node
 from tensorlang.lowering.arrays.names import Names
 from tensorlang.lowering.arrays.values import apply
 from tensorlang.lowering.arrays.work import IN_SINGLE
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy, step_name
-from tensorlang.lowering.emit.module import IMPORTS, Source
+from tensorlang.lowering.emit.module import IMPORTS, Source, WrittenFunction, assembled
 from tensorlang.lowering.emit.python import lines, modules_in
-from tensorlang.lowering.emit.recurrences import Given, PartSource, Recurrent, once
+from tensorlang.lowering.emit.recurrences import Given, Recurrent, once
 from tensorlang.lowering.emit.shared import share
 from tensorlang.lowering.kernels.ir import Plain, Recurrence, TileAxis
 from tensorlang.lowering.kernels.operands import Array
@@ -53,6 +53,8 @@ class StagedKernelSource(Recurrent):
         self._defined: set[str] = set()
         self._axes: list[TileAxis] = []
         self._count = 0
+        self._definitions: list[str] = []
+        self._read: dict[str, None] = {}
         names = Names(frozenset({*HELPERS, *IMPORTS, "interpret"}))
         super().__init__(program.function, (), exact, store=store, names=names, parts=program.staged)
 
@@ -64,12 +66,31 @@ class StagedKernelSource(Recurrent):
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")
 
-    def _staged(self, stage: Stage) -> PartSource:
+    @cached_property
+    def _written(self) -> WrittenFunction:
+        return WrittenFunction(self.definition, self._defined)
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """The parts of the library, and modules, that it reads."""
+        return (*self._read, *super().helpers)
+
+    @cached_property
+    def runnable(self) -> str:
+        """The Python without comments."""
+        return assembled([*self._definitions, self._written.runnable], self.helpers, self._table)
+
+    def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
+        """The text with further functions, which read the helpers and modules `names`."""
+        every = [*self._definitions, self._written.text, *definitions]
+        return assembled(every, [*self.helpers, *names], self._table)
+
+    def _stage(self, stage: Stage) -> None:
         program = self._program.programs[stage]
         if stage.indices:  # kernels give numbers only
-            named = super()._staged(stage)
+            super()._stage(stage)
             self._number_part()
-            return named
+            return
         name = self._names.fresh_global(stage.function.name)
         program = replace(program, function=replace(program.function, name=name))
         made = KernelSource(program, self._emit, self._defined, self._count)
@@ -78,7 +99,14 @@ class StagedKernelSource(Recurrent):
         self.made_by |= made.made_by
         self._axes += made.axes
         self._parts.append((made, once))
-        return made
+        told = {name: Name(self._sizes[size]) for size, name in made.told.items()}
+        called = apply(made.name, *self._values(stage.function.params), **told, interpret=Name("interpret"))
+        if not stage.gives:
+            self._body.give(called)
+        elif len(stage.gives) == 1:
+            self._body.assign(self._named(stage.gives[0]), called)
+        else:
+            self._body.unpack([self._named(v) for v in stage.gives], called)
 
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
         name = super()._step(turn, read)
@@ -103,17 +131,11 @@ class StagedKernelSource(Recurrent):
 
     def _add(self, definitions: Iterable[str], helpers: Iterable[str], names: Iterable[str]) -> None:
         """List definitions, under names that nothing else gets."""
-        self.definitions += [(code, code) for code in definitions]
-        self.helpers.update(dict.fromkeys(helpers))
+        self._definitions += definitions
+        self._read.update(dict.fromkeys(helpers))
         for name in names:
             self._defined.add(name)
             self._names.fresh_global(name)
-
-    def _call(self, made: PartSource, arguments: Sequence[Node]) -> Node:
-        called = super()._call(made, arguments)
-        if isinstance(made, KernelSource) and isinstance(called, ArrayOperation):
-            return replace(called, named=(*called.named, ("interpret", Name("interpret"))))
-        return called
 
     def _run(
         self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node

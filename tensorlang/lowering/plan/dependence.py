@@ -244,6 +244,19 @@ def is_finite(e: Expr) -> bool:
     return True
 
 
+def has_sums(e: Expr) -> bool:
+    """Whether there is a sum or an extremum in `e`."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Sum | Extremum | Choice):
+            return True
+        fresh = [c for c in children(part) if c not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
+
+
 def is_number(e: Expr) -> bool:
     """Whether `e` reads nothing and has no scalar function, so that it is finite whatever the data."""
     return is_finite(e) and next(reads(e), None) is None

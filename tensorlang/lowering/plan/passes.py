@@ -10,6 +10,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Gen, Var
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
+from tensorlang.lowering.plan.asked_first import ask_first
 from tensorlang.lowering.plan.axis_order import transpose_short_rows
 from tensorlang.lowering.plan.check import why_not
 from tensorlang.lowering.plan.chosen_elements import store_chosen_elements
@@ -49,6 +50,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)
+    unguarded = ask_first(unguarded) if in_step else unguarded
     points = stored_at_points(unguarded, sparse)
     forced, cuts = materialized(unguarded, points, in_step), cut_triangles(unguarded)
 

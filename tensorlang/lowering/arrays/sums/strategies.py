@@ -53,6 +53,7 @@ from tensorlang.lowering.arrays.sums.summation import Summation
 from tensorlang.lowering.arrays.sums.window import WINDOW
 from tensorlang.lowering.arrays.undecided import undecided_conditions
 from tensorlang.lowering.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
+from tensorlang.lowering.plan.asked_first import is_of_step
 from tensorlang.recursion import Deep, call
 from tensorlang.simplification.thin import leaves_few
 
@@ -114,7 +115,8 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     if FALSE in c.parts:
         return literal(Fraction(0))
     about = bracket(conjunction(c.parts), c.body)
-    v: Value = yield from call(by_first(ctx, (LOOP,) if c.loops else STRATEGIES, c, c.summed, about))
+    ways = IN_STEPS if ctx.in_step else STRATEGIES
+    v: Value = yield from call(by_first(ctx, (LOOP,) if c.loops else ways, c, c.summed, about))
     return v
 
 
@@ -289,6 +291,12 @@ def _outer(ctx: Context, c: Summation) -> Sequence[Predicate] | WhyNot:
     return outer if outer or not c.summed else WhyNot("each condition has a summed index")
 
 
+def _of_step(ctx: Context, c: Summation) -> Sequence[Predicate] | WhyNot:
+    """The conditions that hold, or don't, for all of a step."""
+    outer = [q for q in c.parts if is_of_step(q)] if c.summed else []
+    return outer or WhyNot("no condition holds or doesn't for all of a step")
+
+
 def _restricted(ctx: Context, c: Summation, shorter: Summation) -> Deep[Value]:
     return contract(ctx, shorter)
 
@@ -374,3 +382,14 @@ STRATEGIES = (
     REDUCE,
 )
 """The ways to compute a sum, in the order in which they are tried. The last applies to every sum."""
+
+IN_STEPS = (
+    Strategy(
+        "at some times",
+        "sum s. [p and q] * e = [p] * sum s. [q] * e, computed only where p holds, if a step knows whether it does",
+        _of_step,
+        _hoisted,
+    ),
+    *STRATEGIES,
+)
+"""The same in the steps of recurrences."""

@@ -1,5 +1,6 @@
 """Arrays put together from pieces."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -7,6 +8,12 @@ from jax import lax
 def _if(holds, x):
     """x, or zeros like it if something does not hold of the sizes."""
     return x if holds else jnp.zeros_like(x)
+
+
+def _only_if(holds, compute):
+    """What compute() gives if `holds`, and else zeros: it is computed only then."""
+    made = jax.eval_shape(compute)
+    return lax.cond(holds, lambda: jnp.asarray(compute(), made.dtype), lambda: jnp.zeros(made.shape, made.dtype))
 
 
 def _if_finite(x, selected):

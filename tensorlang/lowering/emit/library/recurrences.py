@@ -10,12 +10,12 @@ def _recur(step, first, size, dtype):
     return _go_through(_cast(step, dtype), _numbers(first, dtype), 0, size)
 
 
-def _go_through(step, states, first, size, read=None, backwards=False):
+def _go_through(step, states, first, size, read=lambda t: (), backwards=False):
     """`size` steps from the time `first` on, each with read(t); what they give comes last first if `backwards`."""
 
     def one(carry, _):
         t, states = carry
-        states, values = step(states, t if read is None else (t, read(t)))
+        states, values = step(states, t, *read(t))
         return (t + 1, states), values
 
     carry = jnp.asarray(first, jnp.int32), states
@@ -52,8 +52,8 @@ def _numbers(arrays, dtype):
 def _cast(step, dtype):
     """`step`, whose states and values have one type of numbers."""
 
-    def cast(states, given):
-        states, values = step(states, given)
+    def cast(states, *given):
+        states, values = step(states, *given)
         return _numbers(states, dtype), _numbers(values, dtype)
 
     return cast
@@ -92,13 +92,13 @@ def _window(size, store="needed"):
     return near[0] if near else max(root, 1)
 
 
-def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
+def _sweep(step, rest, local, first, stored, kept, size, turned, dtype):
     """A recurrence window by window: its last states, sums over all times, and what there is for each time.
 
-    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read),
-    what a step reads at its time. rest(start, n, read, each) are parts of the sums, and elements, in a window of n
-    times from `start`. What is read are windows of the arrays `stored`, and of what is computed anew as `kept` tells.
-    With `turned`, times go backwards.
+    Sequences are read, the arrays `stored` and those computed anew as `kept` tells. step(states, t, *now) are the next
+    states, and what is given of them; `now` are the elements at the time t of the sequences at the places `local`.
+    rest(start, n, *windows, *given) are parts of the sums, and elements, in a window of n times from `start`; it
+    reads windows of all sequences, and of what its steps give. With `turned`, times go backwards.
     """
     step = _cast(step, dtype)
     length = _window(size, kept[0][0] if kept else "needed")
@@ -109,14 +109,17 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
             _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
         ]
 
+        found = [x for xs, _ in again for x in xs]
+
         def now(t):
             k = size - 1 - t if turned else t
-            return pick((tuple(_row(x, k) for x in stored), tuple([_row(x, k - start) for x in xs] for xs, _ in again)))
+            every = [*((x, k) for x in stored), *((x, k - start) for x in found)]
+            return tuple(_row(*every[place]) for place in local)
 
         first = size - start - n if turned else start
-        states, each = _go_through(step, states, first, n, now if pick else None, turned)
-        read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
-        sums, rows = rest(start, n, read, each)
+        states, each = _go_through(step, states, first, n, now, turned)
+        windows = [*(lax.dynamic_slice_in_dim(x, start, n) for x in stored), *found]
+        sums, rows = rest(jnp.asarray(start, jnp.int32), n, *windows, *each)
         return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
 
     def one(carry, _):

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.values import Axes, Case, Place, RealNumbers, extents, flat_place, volume
+from tensorlang.jaxprs.values import Axes, Bool, Case, Place, RealNumbers, extents, flat_place, volume
 from tensorlang.language import functions
 from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine, constant
-from tensorlang.language.grammar import Expr, Var, access, gen, sums
+from tensorlang.language.grammar import Compared, Expr, Var, access, gen, number, sums
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, at_most, conjunction, free_atoms, lookups, within
 from tensorlang.language.types import R, array
 from tensorlang.sets.isl import implies, is_empty
@@ -113,6 +114,20 @@ class Statements:
         self.statements.append((x, value))
         self.note(x.name)
         return x
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the current statement is in a step of a loop."""
+        return self._depth > 0
+
+    def outcome(self, x: Bool) -> IndexArray:
+        """Name where a condition on values holds: 1 if it does, and else 0."""
+        place, binders = self.indices(x.axes)
+        c = IndexArray(self.name("c"), extents(x.axes), constant(2))
+        value = Compared("<", number(Fraction(1, 2)), x.choose(place, number(1), number(0)))
+        self.statements.append((c, gen(binders, value)))
+        self.note(c.name)
+        return c
 
     def read_few(self, x: RealNumbers, axes: Axes) -> RealNumbers:
         """`x`, recomputed where it is read, at places from data, if far fewer elements (of `axes`) are read than it

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
-from jax.extend.core import jaxprs_in_params
 
 import tensorlang as tl
+from tests.support.traced import conditionals
 
 PRODUCT = "(sum j:n. W[i, j] * sin(s[j]))"
 PROGRAMS = {
@@ -56,19 +54,10 @@ def test_values_and_gradients_are_those_of_the_program(name: str) -> None:
             assert np.allclose(a, b)
 
 
-def conditionals(jaxpr: Any) -> Iterator[Any]:
-    """The conditionals in a jaxpr, also in loops."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is lax.cond_p:
-            yield eqn
-        for inner in jaxprs_in_params(eqn.params):
-            yield from conditionals(inner)
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sums_are_in_conditionals(name: str) -> None:
     made = jax.make_jaxpr(tl.lower(program(name)))(**arguments(5, 7))
-    assert any("dot_general" in str(eqn) or "reduce_max" in str(eqn) for eqn in conditionals(made.jaxpr))
+    assert any("dot_general" in str(eqn) or "reduce_max" in str(eqn) for eqn in conditionals(made))
 
 
 def test_costs_are_those_of_the_times_at_which_they_are_due() -> None:

@@ -8,14 +8,16 @@ expensive one counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax.extend import core
+from jax.extend.core import jaxprs_in_params
 from jax.interpreters import partial_eval
 
 from tensorlang.transforms.primitive import written_out
@@ -98,3 +100,14 @@ def _size(var: Any) -> int:
 
 def _is_number(var: Any) -> bool:
     return bool(np.issubdtype(var.aval.dtype, np.inexact))
+
+
+def conditionals(jaxpr: Any) -> Iterator[Any]:
+    """The conditionals in a jaxpr, with those of programs as they run, also in loops and in one another."""
+    stack = list(written_out(jaxpr).jaxpr.eqns)
+    while stack:
+        eqn = stack.pop()
+        if eqn.primitive is lax.cond_p:
+            yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            stack += inner.eqns

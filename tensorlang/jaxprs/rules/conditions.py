@@ -364,9 +364,30 @@ def _not(b: Builder, eqn: Any, x: Any) -> Any:
 
 @rule("select_n")
 def _select(b: Builder, eqn: Any, which: Any, *cases: Any) -> Any:
+    if isinstance(which, Int):
+        return select_by_index(b, which, cases)
     if len(cases) != 2 or not isinstance(which, Bool):
         raise Unsupported("a choice by numbers")
-    (which, no, yes), axes = together(b, [which, *cases])
+    return select(b, which, *cases)
+
+
+def select_by_index(b: Builder, which: Int, cases: Sequence[Any]) -> Any:
+    """The value in the place `which`, or in the first or last one, whichever is nearest; element by element."""
+    last = len(cases) - 1
+    found = cases[last]
+    for k in reversed(range(last)):
+
+        def first(ix: Place, k: int = k) -> Predicate:
+            places = b.placed(b.possible(which.cases(ix)), constant(last + 1), drop=False)
+            return disjunction(conjunction([p, at_most(a, constant(k))]) for p, a in places)
+
+        found = select(b, b.condition(which.axes, first), found, cases[k])
+    return found
+
+
+def select(b: Builder, which: Bool, no: Any, yes: Any) -> Any:
+    """`yes` where `which` holds, else `no`, element by element."""
+    (which, no, yes), axes = together(b, [which, no, yes])
     if which.holds is not None:
         place, _ = b.indices(axes)
         p = which.holds(place)

@@ -18,7 +18,7 @@ from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import divided, minus, negative, plus, times, when
 from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, RealNumbers, Where, flat_place, index_of, plain
-from tensorlang.language.affine import Affine, constant
+from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, equal, less
@@ -196,6 +196,9 @@ def _convert(b: Builder, eqn: Any, x: Any) -> Any:
         if isinstance(x, Bool) and x.holds is not None:
             holds = x.holds
             return Int(axes=x.axes, cases=lambda ix: [(holds(ix), constant(1)), (b.negated(holds(ix)), constant(0))])
+        if isinstance(x, Bool):
+            outcome = b.outcome(x)
+            return Int(axes=x.axes, cases=lambda ix: [(TRUE, atom_affine(Lookup(outcome, flat_place(ix))))])
         raise Unsupported("numbers as integers")
     raise Unsupported(f"values of type {new}", hint="complex numbers stay in JAX")
 

@@ -53,7 +53,7 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute,
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
-    at_times = [q for q in plan.masks if is_worth_asking(ctx, q, e, summed)]
+    at_times = [q for q in plan.masks if is_worth_asking(ctx, inner, q, e, summed)]
     if at_times:
         v = yield from call(only_if(ctx, inner, conjunction(at_times), compute))
         plan.masks = [q for q in plan.masks if q not in at_times]

@@ -88,7 +88,7 @@ def _joined(ctx: Context, scope: Scope, terms: list[_Term]) -> Deep[Value]:
     for side, known in zip(_sides(q, terms), (q, negation(q)), strict=True):
         inner = ctx.scope(scope, masks=(*scope.masks, substitute(known or TRUE, scope.env)))
         compute = partial(_joined, ctx, terms=side)
-        if known is not None and any(is_worth_asking(ctx, known, e) for _, _, e in side):
+        if known is not None and any(is_worth_asking(ctx, inner, known, e) for _, _, e in side):
             values.append((yield from call(only_if(ctx, inner, known, compute))))
         else:
             values.append((yield from call(compute(inner))))

@@ -3,7 +3,7 @@
     fold t:T with s = x. gen i:n. s[i] + [t = 0] * sum j:n. W[i, j] * s[j]  ->  s + _only_if(t == 0, lambda: W @ s)
 
 A mask would compute it at each time. Outside of steps there is nothing to gain: conditions on sizes are decided when
-the program is traced. What has no sums is masked, with what reads it.
+the program is traced. What is cheap is masked, with what reads it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tensorlang.lowering.arrays.scope import Scope
 from tensorlang.lowering.arrays.sums.loop import function_of
 from tensorlang.lowering.arrays.values import Value, where
 from tensorlang.lowering.plan.asked_first import is_of_step
-from tensorlang.lowering.plan.dependence import has_sums
+from tensorlang.lowering.plan.dependence import is_costly
 from tensorlang.recursion import Deep, call
 
 
-def is_worth_asking(ctx: Context, q: Predicate, e: Expr, summed: bool = False) -> bool:
+def is_worth_asking(ctx: Context, scope: Scope, q: Predicate, e: Expr, summed: bool = False) -> bool:
     """Whether a step should ask `q` before it computes `e`, or a sum of it if `summed`."""
-    return ctx.in_step and is_of_step(q) and (summed or has_sums(e))
+    return ctx.in_step and is_of_step(q) and (summed or is_costly(e, bool(ctx.free_indices.free(e, scope.env))))
 
 
 def only_if(ctx: Context, scope: Scope, p: Predicate, compute: Callable[[Scope], Deep[Value]]) -> Deep[Value]:

@@ -235,6 +235,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_holds": lambda points, *at: Shaped(broadcast(*at), "b"),
     "_in_intervals": lambda starts, stops, n: Shaped((n,), "b"),
     "_if": lambda holds, x: x,
+    "_only_if": lambda holds, compute: compute(),
     "_if_finite": lambda x, selected: x,
     "_in_turns": lambda axis, size, *arrays: _along_axis(arrays[0], axis, size),
     "_on_line": lambda x, starts, steps, count: Shaped((count,), x.kind),

@@ -244,12 +244,13 @@ def is_finite(e: Expr) -> bool:
     return True
 
 
-def has_sums(e: Expr) -> bool:
-    """Whether there is a sum or an extremum in `e`."""
+def is_costly(e: Expr, is_array: bool) -> bool:
+    """Whether there is a sum or an extremum in `e`; or a function that is no power, if it is called for an array."""
     seen, stack = {e}, [e]
     while stack:
         part = stack.pop()
-        if isinstance(part, Sum | Extremum | Choice):
+        calls = is_array and isinstance(part, Call) and part.function.exponent is None
+        if calls or isinstance(part, Sum | Extremum | Choice):
             return True
         fresh = [c for c in children(part) if c not in seen]
         seen.update(fresh)

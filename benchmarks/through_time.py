@@ -47,6 +47,14 @@ def _rnn(W: Any, u: Any, h: Any) -> Any:
     return jnp.sum(s * s)
 
 
+def _events(W: Any, u: Any, h: Any) -> Any:
+    def step(s: Any, x: Any) -> Any:
+        return lax.cond(s[0] > 1, lambda s, x: jnp.tanh(W @ s), lambda s, x: 0.95 * s + 0.1 * x, s, x), None
+
+    s, _ = lax.scan(step, h, u)
+    return jnp.sum(s * s)
+
+
 def _heat(h: Any, k: Any, z: Any) -> Any:
     def step(s: Any, x: Any) -> Any:
         left, right = jnp.concatenate([jnp.zeros(1), s[:-1]]), jnp.concatenate([s[1:], jnp.zeros(1)])
@@ -413,6 +421,13 @@ PROGRAMS = (
         "f(a: R, e: R, w: [T]R) = fold t:T with s = a until abs(s * s - a) < e. w[t] * (s + a / s)",
         _newton,
         {},
+    ),
+    Recurrence(
+        "rare events",
+        "f(W: [n][n]R, u: [T]R, h: [n]R) = let s = fold t:T with s = h. gen i:n. if 1 < s[0] "
+        "then tanh(sum j:n. W[i, j] * s[j]) else 0.95 * s[i] + 0.1 * u[t] in sum i:n. s[i] * s[i]",
+        _events,
+        {"n": 256},
     ),
     Recurrence(
         "soft edit distance",

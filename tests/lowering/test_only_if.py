@@ -54,7 +54,7 @@ def test_values_and_gradients_are_those_of_the_program(name: str) -> None:
             assert np.allclose(a, b)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "recurrence" not in name])  # which runs always
 def test_sums_are_in_conditionals(name: str) -> None:
     made = jax.make_jaxpr(tl.lower(program(name)))(**arguments(5, 7))
     assert any("dot_general" in str(eqn) or "reduce_max" in str(eqn) for eqn in conditionals(made))

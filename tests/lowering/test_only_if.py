@@ -22,7 +22,7 @@ PROGRAMS = {
     "by an index array": f"fold t:T with s = x. gen i:n. s[i] + [p[t] = 1] * {PRODUCT}",
     "by a relation": f"fold t:T with s = x. gen i:n. s[i] + [E(t)] * {PRODUCT}",
     "the greatest": "fold t:T with s = x. gen i:n. s[i] + [t = 1 and 0 < n] * sin(max j:n. W[i, j] * s[j])",
-    "one in the other": f"fold t:T with s = x. if z[t] > 0 then (if s[0] < 0.5 then gen i:n. {PRODUCT} "
+    "one in the other": f"fold t:T with s = x. if z[t] > 0 then (if z[t] < 1 then gen i:n. {PRODUCT} "
     "else gen i:n. 0.5 * s[i]) else s",
     "at some times for some elements": f"fold t:T with s = x. gen i:n. s[i] + [t = 2 and i = p[t]] * {PRODUCT}",
     "in a recurrence in a step": "fold t:T with s = x. gen i:n. s[i] + [t = 1] * "

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, equal, lookups, mapped, substitute
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups, mapped, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
@@ -53,6 +53,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
+from tensorlang.simplification.thin import leaves_few
 
 WINDOW = Size("window")
 """How many times a window has."""
@@ -171,12 +172,12 @@ class _Windows:
             elif isinstance(place, TimeAxis):
                 self.along[x] = place
         rest = [x for x in self.along if not isinstance(x, Input)]
-        # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, and
-        # truth values are not passed on
+        # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, few
+        # elements of many places are computed by them, and truth values are not passed on
         inside = {*rest, *sums}
         wanted = {*self.outside, *self.loop.inits, *frees}
         for x in reversed(self.statements):
-            if x in wanted and self._is_repeated(x) and not self._is_turned(x):
+            if x in wanted and ((self._is_repeated(x) and not self._is_turned(x)) or _is_thin(x)):
                 inside.discard(x)
             if x not in inside:
                 wanted.update(needs(x, self.defined))
@@ -512,6 +513,13 @@ def _first_place(y: Statement, k: int) -> Affine | None:
         return None
     i = factor_indices(y)[k][0]
     return inner_solution(y).values.get(i)
+
+
+def _is_thin(x: Statement) -> bool:
+    """Whether conditions leave few elements of an array of several axes."""
+    if not isinstance(x, Contraction) or len(x.shape) < 2:
+        return False
+    return leaves_few(conjuncts(x.pattern.pred), own_indices(x), own_ranges(x))
 
 
 def _sliced(y: Statement, slices: Mapping[Input, Input], new: Mapping[Statement, Statement]) -> Statement:

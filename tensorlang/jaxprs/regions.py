@@ -390,10 +390,9 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
     elif jax_work - ours >= least:
         code = code_work(program, wanted)
-        if in_order and by_weight >= gain * (weighed(code) + traffic):
+        ours = max(ours, code.total + traffic)
+        if jax_work < gain * ours and in_order and by_weight >= gain * (weighed(code) + traffic):
             jax_work, ours = by_weight, weighed(code) + traffic
-        else:
-            ours = max(ours, code.total + traffic)
     if jax_work < gain * ours:
         return Region(own, sub, program, _AS_CHEAP_CODE, jax_work, ours)
     if jax_work - ours < least:

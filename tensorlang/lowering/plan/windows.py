@@ -53,7 +53,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
-from tensorlang.simplification.thin import leaves_few
+from tensorlang.simplification.thin import indices_in, leaves_few
 
 WINDOW = Size("window")
 """How many times a window has."""
@@ -519,7 +519,9 @@ def _is_thin(x: Statement) -> bool:
     """Whether conditions leave few elements of an array of several axes."""
     if not isinstance(x, Contraction) or len(x.shape) < 2:
         return False
-    return leaves_few(conjuncts(x.pattern.pred), own_indices(x), own_ranges(x))
+    ranges = own_ranges(x)
+    known = conjuncts(substitute(x.pattern.pred, inner_solution(x).values))
+    return leaves_few((q for q in known if ranges.keys() >= set(indices_in(q))), ranges, ranges)
 
 
 def _sliced(y: Statement, slices: Mapping[Input, Input], new: Mapping[Statement, Statement]) -> Statement:

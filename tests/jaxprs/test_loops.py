@@ -338,9 +338,7 @@ def is_imported_again(seed: int) -> None:
     given = [jax.tree.map(single, program.arguments[p.name]) for p in f.params]
     try:
         found = tl.from_jax(partial(run), *given, exact=True)
-    except (
-        tl.ImportRefused
-    ) as refused:  # conditions on numbers and data, as our code has them, and loops that these end
+    except tl.ImportRefused as refused:  # conditions on numbers and data, and loops that these end
         assert any(word in refused.message for word in ("integers", "indices chosen by data", "while")), refused.message
         return
     want = run(*given)

@@ -192,7 +192,8 @@ def _leaving(
     if len(same) == len(given):
         return {}
     defined, outside = selections(s.statements), selections(same.values())
-    read = {y for x in s.statements if x not in same for y in needs(x, defined)} | set(kept)
+    stay = (x for x in s.statements if x not in same or isinstance(x, Defining))
+    read = {y for x in stay for y in needs(x, defined)} | set(kept)
     sizes = [Counter(x.shape) for x in loop.operands]
     found: dict[Statement, tuple[Statement, list[Statement]]] = {}
     for x in s.statements:

@@ -27,6 +27,15 @@ ONCE = {
         "fold t:m with s = y. gen i:n. tanh(s[i] - (if x[i] < y[i] then exp(x[i]) else sum j:n. sin(x[i] * A[i, j])))",
         "exp",
     ),
+    "sums that a condition compares": (
+        "fold t:m with s = y. gen i:n. if (sum j:n. exp(A[i, j] * x[j])) < 9 then tanh(s[i] * T[t]) else s[i] / 2",
+        "exp",
+    ),
+    "sums of which a step takes the least": (
+        "fold t:m with s = y. (let a = gen i:n. argmin j:n. x[i] * (sum l:n. exp(A[j, l])) "
+        "in gen i:n. tanh(s[a[i]] * T[t] - s[i]))",
+        "exp",
+    ),
     "sums in groups": ("fold t:m with s = y. gen i:n. tanh(s[i] - sum j:n. [k[j] = i] * exp(x[j]))", "exp"),
     "sums over neighbours": ("fold t:m with s = y. gen i:n. tanh(s[i] - sum j:n. [E(i, j)] * exp(x[j]))", "exp"),
     "within a recurrence within": (

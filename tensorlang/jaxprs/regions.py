@@ -29,7 +29,7 @@ from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket
 from tensorlang.language.predicates import NonNegative, conjuncts
-from tensorlang.simplification import has_fills, simplify
+from tensorlang.simplification import is_filled, simplify
 
 GAIN = 1.25
 """A region is kept if JAX's own gradient does at least this many times the work of the derived one."""
@@ -71,17 +71,17 @@ code writes, or saves as many operations: masks and comparisons are no operation
 LARGEST = 600
 """The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""
 
-STEPS = 3000
+STEPS = 800
 """The steps of work allowed for deriving a region, for each equation of JAX's gradient: about the time that JAX takes
 to trace and compile the equation."""
 
 FIRST_STEPS = 40_000
 """The additional steps for any region: about the time that JAX takes for the smallest gradient."""
 
-OPERATIONS = 50
-"""The operations of JAX's gradient that allow one further step, which is paid back after some dozens of runs."""
+OPERATIONS = 100
+"""The operations of JAX's gradient that allow one further step, which is paid back after some hundreds of runs."""
 
-OUTSIDE_PRODUCTS = 10
+OUTSIDE_PRODUCTS = 25
 """The same for operations outside of matrix products, which take longer."""
 
 PATIENCE = 10_000_000
@@ -367,7 +367,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             # steps write into their states without a copy
             leaving = spent.outer_products + spent.copied
             in_order = _sums_in_order(program.function) or (looped and by_weight >= gain * (by_weight - leaving))
-            in_code = in_order or has_fills(program.function)
+            in_code = in_order or is_filled(simplify(program.function))
             if not in_code and _is_as_cheap(program, gain):
                 return Region(own, sub, program, _AS_CHEAP, jax_work)
             ours = derived_work(program, wanted)

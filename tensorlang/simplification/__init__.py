@@ -193,6 +193,14 @@ def has_fills(f: Function) -> bool:
     return any(isinstance(part, Bracket) for e in several for part in children(e))
 
 
+def is_filled(f: Function) -> bool:
+    """Whether the simplified `f` has an array that is the same along an axis, except at few places."""
+    if not has_fills(f):
+        return False
+    s = tidy(normal_ssa(f))
+    return in_fills(s) is not s
+
+
 def _is_filling(e: Expr) -> bool:
     return isinstance(e, Call) and not is_zero_at_zero(e.function)
 

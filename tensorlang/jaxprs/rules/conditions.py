@@ -179,6 +179,8 @@ def compared(b: Builder, name: str, x: Any, y: Any, given: Sequence[Any] = ()) -
             case "le":
                 return plus(one("where_ge", y, x, ix, e), one("where_gt", x, y, ix, otherwise))
         same, other = (e, otherwise) if name == "eq" else (otherwise, e)
+        if x.at(ix) is y.at(ix):  # it is asked whether a number is nan
+            return one("where_ge", x, y, ix, same)
         both = one("where_ge", x, y, ix, one("where_ge", y, x, ix, same))
         return plus(both, plus(one("where_gt", x, y, ix, other), one("where_gt", y, x, ix, other)))
 

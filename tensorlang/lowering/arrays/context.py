@@ -72,7 +72,8 @@ class Context:
     `parts` are the blocks of cut arrays that the code being written is given, `rows` the names of the bounds of such
     blocks by the number of rows, `open_blocks` the indices of which the code being written has a block. `joined` puts
     all of an array together, in lines `before` those of the statement. `certain` is the extremum that the statement is,
-    if it is only read where it is not empty. Code that is `in_step` runs at each time of a recurrence.
+    if it is only read where it is not empty. Code that is `in_step` runs at each time of a recurrence. `shared_cases`
+    remembers which conditions of sums are cases of running ones.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -104,6 +105,7 @@ class Context:
     divisors: dict[IndexArray, int] = field(default_factory=dict)
     certain: Expr | None = None
     gather_cache: dict[tuple[str, int, Node], str] = field(default_factory=dict)
+    shared_cases: dict[Any, bool] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)
     _scopes: dict[Any, Scope] = field(default_factory=dict)
     _ranges: dict[tuple[int, Index, Range], str] = field(default_factory=dict)
@@ -132,6 +134,7 @@ class Context:
         self._blocks.clear()
         self.free_indices = FreeIndices()
         self.gather_cache.clear()
+        self.shared_cases.clear()
         self._ranges.clear()
         self.multiplying.clear()
         self.names.end_statement()

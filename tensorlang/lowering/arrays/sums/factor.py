@@ -96,16 +96,28 @@ def _is_shared(ctx: Context, c: Summation) -> bool:
 def has_shared_cases(ctx: Context, c: Summation, q: Or) -> bool:
     """Whether `q`, a condition of `c`, is one of a few that exclude one another, under each of which the sum is a
     running one, or the number of its terms times one of them."""
+    key = (id(c.scope), tuple(c.summed), frozenset(c.parts), c.body, q)
+    if key not in ctx.shared_cases:
+        ctx.shared_cases[key] = (
+            len(q.parts) <= MOST_CASES
+            and all(_is_running(ctx, replace(c, parts=_in_case(c, q, case))) for case in q.parts)
+            and exclude_one_another(ctx, c.scope, q.parts)
+        )
+    return ctx.shared_cases[key]
 
-    def is_running(case: Predicate) -> bool:
-        alone = replace(c, parts=(*conjuncts(case), *(p for p in c.parts if p is not q)))
-        if not all(isinstance(way(ctx, alone), WhyNot) for way in (in_groups, in_order)):
-            return True
-        if any(way.applies(ctx, alone) is None for way in (COUNT, PREFIX_SUM, FACTOR)):
-            return True
-        return any(isinstance(p, Or) and has_shared_cases(ctx, alone, p) for p in alone.parts)
 
-    return len(q.parts) <= MOST_CASES and all(map(is_running, q.parts)) and exclude_one_another(ctx, c.scope, q.parts)
+def _in_case(c: Summation, q: Or, case: Predicate) -> tuple[Predicate, ...]:
+    """The conditions of `c` where `case`, one of those of its condition `q`, holds."""
+    return (*conjuncts(case), *(p for p in c.parts if p is not q))
+
+
+def _is_running(ctx: Context, c: Summation) -> bool:
+    """Whether `c` is a running sum, or the number of its terms times one of them, or so in each of its cases."""
+    if not all(isinstance(way(ctx, c), WhyNot) for way in (in_groups, in_order)):
+        return True
+    if any(way.applies(ctx, c) is None for way in (COUNT, PREFIX_SUM, FACTOR)):
+        return True
+    return any(isinstance(p, Or) and has_shared_cases(ctx, c, p) for p in c.parts)
 
 
 @dataclass(frozen=True)

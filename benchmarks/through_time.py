@@ -100,6 +100,11 @@ def _hmm(a: Any, e: Any, p: Any) -> Any:
     return total
 
 
+def _viterbi(a: Any, e: Any, p: Any) -> Any:
+    s, _ = lax.scan(lambda s, e: (e + jnp.max(s[:, None] + a, 0), None), p, e)
+    return jnp.max(s)
+
+
 def _attention(q: Any, k: Any, v: Any, g: Any) -> Any:
     def step(S: Any, x: Any) -> Any:
         q, k, v = x
@@ -306,6 +311,14 @@ PROGRAMS = (
         "let w = 1 / z in (gen j:n. f[j] * w, l + log(z)))",
         _hmm,
         {"n": 32},
+    ),
+    Recurrence(
+        "Viterbi",
+        "f(a: [n][n]R, e: [T][n]R, p: [n]R) = let s = fold t:T with s = p. "
+        "gen j:n. e[t, j] + max i:n. s[i] + a[i, j] in max j:n. s[j]",
+        _viterbi,
+        {"n": 64},
+        (5, 50, 500),
     ),
     Recurrence(
         "linear attention",

@@ -331,6 +331,8 @@ class Recurrent:
                 helper = "_before" if word == "prescan" else "_all_states"
                 value = apply(helper, *self._values([turn.inits[place]]), arrays[place, "scan"])
             self._body.assign(self._named(v), value)
+            if v in turn.chosen:
+                self._spelled[turn.chosen[v]] = self._named(v)
         count = len(arrays)
         self._explained.append(lambda new: [self._explained_turn(turn, new.get(step, step), keeps, count)])
 
@@ -357,7 +359,8 @@ class Recurrent:
             body.unpack([states[k] for k in turn.carried], Name(held))
         following += ["done"] * turn.until
         repeat = lambda work: work.again(turn.size, time)
-        values = self._part(turn.step, body, self._names.fresh_local, following, own, True, repeat)
+        indices = frozenset(place for v, place, _ in turn.gives if v in turn.chosen)
+        values = self._part(turn.step, body, self._names.fresh_local, following, own, True, repeat, indices)
         given = [values[k] if word == "scan" else Name(states[k]) for k, word in read]
         if turn.until:
             given = [values[-1]]
@@ -392,7 +395,8 @@ class Recurrent:
             self._body.assign(last, apply("_recur_until", *self._steps(turn, step, first)))
             return {}
         each = self._names.fresh_global("each")
-        self._body.unpack([last, each], apply("_recur", *self._steps(turn, step, first)))
+        run = apply("_recur", *self._steps(turn, step, first), *_places_given(turn, read))
+        self._body.unpack([last, each], run)
         return {key: Item(Name(each), k) for k, key in enumerate(read)}
 
     def _steps(self, turn: Turn, step: str, first: Node) -> tuple[Node, ...]:
@@ -437,7 +441,11 @@ class Recurrent:
         arrays, kept = tuple_of(self._values(whole)), names_of(groups)
         turned = Name(str(turn.turned))
         size = self._integers.node(turn.size)
-        run = apply("_sweep", Name(step), Name(rest), local, first, arrays, kept, size, turned, DTYPE)
+        given = _places_given(turn, read)
+        if given:
+            count = len(rows) - len(wanted)
+            given.append(tuple_of(integer(k) for k, key in enumerate(wanted, count) if _is_chosen(turn, key)))
+        run = apply("_sweep", Name(step), Name(rest), local, first, arrays, kept, size, turned, DTYPE, *given)
         self._body.unpack([last, added, listed], run)
         count = 0
         if turn.rest is not None:
@@ -478,6 +486,17 @@ def _given(turn: Turn, stored: frozenset[Var], keeps: bool) -> list[Given]:
     copied = {place for v, place, word in turn.gives if v in stored and word in ("scan", "states")}
     before = [k for k in words if "prescan" in words[k] and (k not in copied or (k, "prescan") in in_windows)]
     return [*((k, "scan") for k in after), *((k, "prescan") for k in before)]
+
+
+def _is_chosen(turn: Turn, key: Given) -> bool:
+    """Whether this output of steps has places."""
+    return any((place, word) == key and v in turn.chosen for v, place, word in turn.gives)
+
+
+def _places_given(turn: Turn, read: Sequence[Given]) -> list[Node]:
+    """Which of these outputs of steps are places, if any is."""
+    found = [integer(k) for k, key in enumerate(read) if _is_chosen(turn, key)]
+    return [tuple_of(found)] if found else []
 
 
 def _makes(place: int, word: str, key: Given, read: Sequence[Given]) -> bool:

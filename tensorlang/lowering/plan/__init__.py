@@ -7,13 +7,14 @@ in_step         products that steps compute, rather than read them from an array
 sums_in_step    sums over axes of what steps give, rather than of an array that has it for all times
 read_products   products that steps store anyway, read in place of their factors
 read_states     short sums of states, computed from the states again rather than stored by steps
+stored_choices  places that steps choose, stored in place of what they are chosen from
 read_parts      states of which a part is kept over the time
 short_windows   indices to which conditions leave few places
 needless_masks  masks of the time that hide nothing but zeros
 reroll          statements of the same form become one statement over an axis
 inline          elements computed where they are read
 running_products  triangles of products, computed where they are summed, of `products` under `ties`
-axis_order      arrays of short rows, transposed
+axis_order      arrays of short rows, transposed, and arrays along whose axes greatest values are taken
 fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store

@@ -1,4 +1,6 @@
-"""Arrays of short rows, of which single columns are read, with the columns one after the other in memory.
+"""The order of the axes of arrays in memory, where it isn't that of their program.
+
+Arrays of short rows, of which single columns are read, with the columns one after the other:
 
     let y = gen i:n, a:3. x[i, a] - c[a] in  .. y[i, 0] * v[1] - y[i, 1] * v[0] ..
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
@@ -6,16 +8,24 @@
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
 The few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. Index arrays with a short last axis,
 k[i, l], are assembled from their columns, too, and read by column.
+
+Arrays of which greatest values are taken, and that are computed from arrays in the other order, in that order:
+
+    let y = gen i:n, j:n. s[j] + A[j, i] in gen i:n. max j:n. y[i, j]
+                ->  let y = gen j:n, i:n. s[j] + A[j, i] in gen i:n. max j:n. y[j, i]
+
+Nothing is transposed, and greatest values of columns are found for many columns at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine, is_long
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, is_long
+from tensorlang.language.census import expressions
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -25,6 +35,7 @@ from tensorlang.language.grammar import (
     Extremum,
     Gen,
     Let,
+    Sum,
     Var,
     access,
     children,
@@ -47,15 +58,21 @@ T = TypeVar("T")
 Array = Var | IndexArray
 
 
-def transpose_short_rows(f: Function) -> Function:
-    """`f` with the last axis of an array moved to the front where it is short and read at single places."""
+def order_axes(f: Function) -> Function:
+    """`f` with the last axis of an array moved to the front where it is short and read at single places, or where
+    greatest values along it are taken and what it is computed from has it in front."""
     whole: set[Var] = set()
     columns: Counter[Var] = Counter()
     given, body = bindings(f.body)
-    for e in (*(value for _, value in given), body):
+    every = [*(value for _, value in given), body]
+    for e in every:
         _note(e, whole, columns)
+    others = {x for e in every for x in _read_otherwise(e)}
     new: dict[Array, Array] = {}
     for x, value in reversed(given):
+        if isinstance(x, Var) and x not in others and _is_made_in_front(value, len(_sizes(x))):
+            new[x] = Var(x.name, array(_last_first(_sizes(x)), R))
+            continue
         if not _has_short_rows(x, value):
             continue
         if isinstance(x, IndexArray):
@@ -90,6 +107,33 @@ def _note_rows(e: Expr, columns: Counter[Var]) -> None:
         x, at = variable(part), places(part)
         if x is not None and at and at[-1] is rows:
             columns[x] += _MANY
+
+
+def _read_otherwise(e: Expr) -> Iterator[Var]:
+    """The variables that `e` reads other than for extremal elements along their last axis."""
+    binders = [part for part in expressions(e) if isinstance(part, Gen | Sum | Extremum | Choice)]
+    chosen = {part.index for part in binders if isinstance(part, Extremum | Choice)}
+    chosen -= {part.index for part in binders if isinstance(part, Gen | Sum)}
+    for part in reads(e):
+        x, at = variable(part), places(part)
+        if x is not None and not (
+            0 < len(at) == len(_sizes(x))
+            and any(at[-1] is atom_affine(i) and not any(i in a.free for a in at[:-1]) for i in chosen)
+        ):
+            yield x
+
+
+def _is_made_in_front(e: Expr, rank: int) -> bool:
+    """Whether `e`, an array of that rank, is computed from arrays that have its last index in front of the others."""
+    own: list[Index] = []
+    while isinstance(e, Gen):
+        own.append(e.index)
+        e = e.body
+    if rank < 2 or len(own) != rank:
+        return False
+    last = atom_affine(own[-1])
+    both = [at for at in map(places, reads(e)) if last in at and any(i in a.free for a in at for i in own[:-1])]
+    return bool(both) and all(at[0] is last for at in both)
 
 
 def _sizes(x: Array) -> Sequence[Affine]:

@@ -11,7 +11,7 @@ from tensorlang.language.grammar import Gen, Var
 from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.lowering.plan.asked_first import ask_first
-from tensorlang.lowering.plan.axis_order import transpose_short_rows
+from tensorlang.lowering.plan.axis_order import order_axes
 from tensorlang.lowering.plan.check import why_not
 from tensorlang.lowering.plan.chosen_elements import store_chosen_elements
 from tensorlang.lowering.plan.compared import inline_compared
@@ -47,7 +47,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False, 
     `strict` programs what brackets hide may be inf or nan."""
     numbers, tables, rerolled, inlined = _inlined(f, strict)
     inlined = store_chosen_elements(inlined if strict else without_masks_of_zeros(inlined))
-    ordered = transpose_short_rows(inlined)
+    ordered = order_axes(inlined)
     fused = fuse_sums(guard_places(ordered))
     unguarded, certain = without_needless_guards(fused.function)
     unguarded = ask_first(unguarded) if in_step else unguarded

@@ -32,6 +32,7 @@ from tensorlang.lowering.plan.read_parts import read_parts
 from tensorlang.lowering.plan.read_products import read_products
 from tensorlang.lowering.plan.read_states import read_states
 from tensorlang.lowering.plan.stages import Called, Rest, Stage, Staged, Turn
+from tensorlang.lowering.plan.stored_choices import ChoiceOfSteps, StoredChoices
 from tensorlang.lowering.plan.sums_in_step import sums_in_steps
 from tensorlang.lowering.plan.until import end_of
 from tensorlang.lowering.plan.windows import WINDOW, Sweep, found_sweep
@@ -79,7 +80,7 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
         return Staged(f, (Stage(derived(read_back(s), f) if has_recurrences(f) else f, ()),))
     given = {x.param: place for x, place in d.given.items()}
     known = {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
-    return _Staging(f, d.s, d.loops, given, windows, known).result()
+    return _Staging(f, d.s, d.loops, given, windows, known, store == "needed").result()
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
@@ -111,6 +112,7 @@ class _Staging:
         given: dict[Var, tuple[int, int, str]],
         windows: bool,
         supports: Mapping[int, Supports],
+        choosing: bool,
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.loops, self.given = f, list(loops), given
@@ -119,10 +121,11 @@ class _Staging:
         for loop in loops:
             self.read.append(read[: len(loop.operands)])
             read = read[len(loop.operands) :]
-        self.chosen: dict[int, tuple[Selection, ...]] = {}
-        self.s = self._with_choices_before(s)
-        self.defined = selections(self.s.statements)
         self.taken = taken_names(f) | {v.name for v in given}
+        self.made: dict[Var, ChoiceOfSteps] = {}
+        self.chosen: dict[int, tuple[Selection, ...]] = {}
+        self.s = self._with_choices_before(self._with_choices_of_steps(s) if choosing else s)
+        self.defined = selections(self.s.statements)
         self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
         self.needed = self._needed()
         self.order = self._order()
@@ -132,6 +135,7 @@ class _Staging:
             if sweep is not None:
                 self.sweeps[k] = self._unmasked(sweep, supports) if supports else sweep
         self.swept = {x for sweep in self.sweeps.values() for x in (*sweep.sums, *sweep.rows)}
+        self.swept |= {c.choice for c in self.made.values()}
 
     def result(self) -> Staged:
         order = self.order
@@ -177,11 +181,24 @@ class _Staging:
                 continue
             turn = self._turn(k, whole, passed)
             parts.append(turn)
+            passed.update((c.choice, c.choice.array) for c in self.made.values() if c.var in turn.chosen)
             if turn.rest is not None:
                 outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
                 passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
+
+    def _with_choices_of_steps(self, s: SSA) -> SSA:
+        """`s`, looking up choices that steps of its recurrences make."""
+        wanted = output_list(self.outputs)
+        found = StoredChoices(s.statements, self.loops, self.read, self.given, wanted, self.taken, s.params)
+        if not found.made:
+            return s
+        self.made, self.loops, self.read = found.made, found.loops, found.read
+        self.chosen = {k: tuple(choices) for k, choices in found.looked_up.items()}
+        self.outputs = map_outputs(self.outputs, found.new)
+        names = {found.new[x]: name for x, name in s.names.items() if x in found.new}
+        return replace(s, statements=tuple(found.statements), names=names)
 
     def _with_choices_before(self, s: SSA) -> SSA:
         """`s`, making choices that are the same in all steps of a recurrence; the recurrence is given these."""
@@ -189,7 +206,8 @@ class _Staging:
         for k, loop in enumerate(self.loops):
             if isinstance(loop, Loop):
                 made = chosen_before(loop, self.read[k], tuple(statements))
-                self.loops[k], self.chosen[k] = made.loop, made.choices
+                self.loops[k] = made.loop
+                self.chosen[k] = (*self.chosen.get(k, ()), *made.choices)
                 statements.update(dict.fromkeys(made.statements))
         return replace(s, statements=tuple(statements))
 
@@ -203,7 +221,7 @@ class _Staging:
 
     def _needed(self) -> list[set[int]]:
         """For each recurrence those that it depends on."""
-        return [self._loops_of(wanted) for wanted in self.read]
+        return [self._loops_of((*wanted, *self.chosen.get(k, ()))) for k, wanted in enumerate(self.read)]
 
     def _loops_of(self, wanted: Iterable[Statement]) -> set[int]:
         """The recurrences on which these statements depend."""
@@ -225,7 +243,8 @@ class _Staging:
 
     def _sequences(self, k: int) -> list[Input]:
         """The states of a recurrence over the time."""
-        return [self.inputs[v] for v, (own, _, word) in self.given.items() if own == k and word in ("scan", "prescan")]
+        own = (v for v, (own, _, word) in self.given.items() if own == k and word in ("scan", "prescan"))
+        return [self.inputs[v] for v in own if v not in self.made]
 
     def _sweep(self, k: int) -> Sweep | None:
         earlier = self.order[: self.order.index(k)]
@@ -241,15 +260,16 @@ class _Staging:
             return None
         count = len(loop.inits)
         others = [x for j in range(len(self.loops)) if j != k for x in (*self.read[j], *self.chosen.get(j, ()))]
+        there = {c.choice for c in self.made.values() if is_known(c.choice)}
         return found_sweep(
             loop,
             tuple(self.read[k][count:]),
             self._sequences(k),
             [x for j in earlier for x in self._sequences(j)],
             is_known,
-            self.s.statements,
+            [x for x in self.s.statements if x not in there],
             [*output_list(self.outputs), *others],
-            self.defined,
+            {array: x for array, x in self.defined.items() if x not in there},
         )
 
     def _unmasked(self, sweep: Sweep, supports: Mapping[int, Supports]) -> Sweep:
@@ -377,7 +397,9 @@ class _Staging:
             step = LoopStep(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
-        gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)
+        here = [(v, place, word) for v, (own, place, word) in self.given.items() if own == k]
+        gives = tuple((self.made[v].var if v in self.made else v, place, word) for v, place, word in here)
+        chosen = {c.var: c.choice.array for v, _, _ in here if (c := self.made.get(v)) is not None}
         read = {x.param for x in program.statements if isinstance(x, Input)}
         carried = tuple(
             place
@@ -410,6 +432,7 @@ class _Staging:
             sweep is not None and sweep.turned,
             self._rest(k, sweep, passed) if sweep is not None else None,
             until is not None,
+            chosen,
         )
 
     def _is_stored(self, k: int, v: Var) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, IndexArray
 from tensorlang.language.function import Function, Parameter
@@ -49,7 +49,7 @@ class Turn:
     that are made, each with the place of a state and whether it is its fold, scan, prescan or states. Steps read the
     element of each of the sequences `local` at their own time, which runs backwards if `turned`. Only `stored` ones of
     the states over the time are read outside of windows. With `until`, the step has a further value: 1 if all states
-    stay the same from then on, and else 0.
+    stay the same from then on, and else 0. Those of `gives` that are `chosen` have the elements of index arrays.
     """
 
     size: Affine
@@ -65,6 +65,7 @@ class Turn:
     turned: bool = False
     rest: Rest | None = None
     until: bool = False
+    chosen: Mapping[Var, IndexArray] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[Var, ...]:

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def _recur(step, first, size, dtype):
-    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
-    return _go_through(_cast(step, dtype), _numbers(first, dtype), 0, size)
+def _recur(step, first, size, dtype, places=()):
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both. Of what
+    is given, `places` are not numbers but integers."""
+    return _go_through(_cast(step, dtype, places), _numbers(first, dtype), 0, size)
 
 
 def _go_through(step, states, first, size, read=lambda t: (), backwards=False):
@@ -44,17 +45,17 @@ def _recur_until(step, first, size, dtype):
     return lax.while_loop(more, one, (jnp.int32(0), _numbers(first, dtype), jnp.bool_(False)))[1]
 
 
-def _numbers(arrays, dtype):
-    """The arrays, with one type of numbers."""
-    return tuple(jnp.asarray(x, dtype) for x in arrays)
+def _numbers(arrays, dtype, places=()):
+    """The arrays, with one type of numbers except those at `places`, which are integers."""
+    return tuple(jnp.asarray(x, jnp.int32 if k in places else dtype) for k, x in enumerate(arrays))
 
 
-def _cast(step, dtype):
-    """`step`, whose states and values have one type of numbers."""
+def _cast(step, dtype, places=()):
+    """`step`, whose states and values have one type of numbers, except values that are `places`."""
 
     def cast(states, *given):
         states, values = step(states, *given)
-        return _numbers(states, dtype), _numbers(values, dtype)
+        return _numbers(states, dtype), _numbers(values, dtype, places)
 
     return cast
 
@@ -92,15 +93,16 @@ def _window(size, store="needed"):
     return near[0] if near else max(root, 1)
 
 
-def _sweep(step, rest, local, first, stored, kept, size, turned, dtype):
+def _sweep(step, rest, local, first, stored, kept, size, turned, dtype, places=(), listed_places=()):
     """A recurrence window by window: its last states, sums over all times, and what there is for each time.
 
     Sequences are read, the arrays `stored` and those computed anew as `kept` tells. step(states, t, *now) are the next
     states, and what is given of them; `now` are the elements at the time t of the sequences at the places `local`.
     rest(start, n, *windows, *given) are parts of the sums, and elements, in a window of n times from `start`; it
-    reads windows of all sequences, and of what its steps give. With `turned`, times go backwards.
+    reads windows of all sequences, and of what its steps give. With `turned`, times go backwards. Of what steps give
+    `places` are integers, and of elements `listed_places`.
     """
-    step = _cast(step, dtype)
+    step = _cast(step, dtype, places)
     length = _window(size, kept[0][0] if kept else "needed")
 
     def window(states, marks, start, n):
@@ -120,7 +122,8 @@ def _sweep(step, rest, local, first, stored, kept, size, turned, dtype):
         states, each = _go_through(step, states, first, n, now, turned)
         windows = [*(lax.dynamic_slice_in_dim(x, start, n) for x in stored), *found]
         sums, rows = rest(jnp.asarray(start, jnp.int32), n, *windows, *each)
-        return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
+        rows = _numbers(rows, dtype, listed_places)
+        return states, tuple(mark for _, mark in again), _numbers(sums, dtype), rows, each
 
     def one(carry, _):
         k, states, marks, sums = carry

@@ -27,8 +27,8 @@ CHOOSING = {
       sum t:m, j:n. l[t, j] * B[t, j]""",
     "up to each": """let l = fold t:m with s = p. gen j:n. B[t, j] + max i:n where i <= j. s[i] + A[i, j] in
       sum j:n. l[j]^2""",
-    "in windows": """let l = fold t:m with s = p. gen j:n. B[t, j] + min i:n where j <= i and i <= j + 2. s[i] + A[j, i] in
-      sum j:n. l[j]^2""",
+    "in windows": """let l = fold t:m with s = p.
+      gen j:n. B[t, j] + min i:n where j <= i and i <= j + 2. s[i] + A[j, i] in sum j:n. l[j]^2""",
     "among neighbours": """let l = fold t:m with s = p.
       gen j:n. B[t, j] + [exists i:n. E(i, j)] * max i:n where E(i, j). s[i] + A[j, i] in sum j:n. l[j]^2""",
     "at indices": """let l = fold t:m with s = p. gen j:n. B[t, j] + max i:n. s[k[i]] + A[i, k[j]] in

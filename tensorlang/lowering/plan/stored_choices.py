@@ -126,6 +126,7 @@ class StoredChoices:
             if x not in operands(y):
                 continue
             readers: list[Statement]
+            there: Predicate
             if isinstance(y, Selection):
                 readers, at, there = [y], tuple(map(atom_affine, own_indices(x)[:-1])), TRUE
             elif (view := _view_of(y, x)) is not None and y not in wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import prod
@@ -78,6 +78,10 @@ class Repeated:
         yield Repeated(same, (*self.times, n), self.window)
         if other.operations or other.written:
             yield Repeated(other, self.times, self.window)
+
+    def under(self, p: Predicate) -> Repeated:
+        """The same, if the condition `p` holds."""
+        return replace(self, work=self.work.under(p))
 
     def at(self, values: Mapping[Size, Affine]) -> Repeated:
         """The same where sizes have these values, except the length of a window."""

@@ -18,7 +18,9 @@ from tensorlang.lowering.arrays.integers import StaticIntegers
 from tensorlang.lowering.arrays.ir import (
     Block,
     Define,
+    Infix,
     Item,
+    Lambda,
     Name,
     Node,
     Return,
@@ -358,7 +360,7 @@ class Recurrent:
         if turn.carried:
             body.unpack([states[k] for k in turn.carried], Name(held))
         following += ["done"] * turn.until
-        repeat = lambda work: work.again(turn.size, time)
+        repeat = lambda work: (part.under(turn.due) for part in work.again(turn.size, time))
         indices = frozenset(place for v, place, _ in turn.gives if v in turn.chosen)
         values = self._part(turn.step, body, self._names.fresh_local, following, own, True, repeat, indices)
         given = [values[k] if word == "scan" else Name(states[k]) for k, word in read]
@@ -392,12 +394,18 @@ class Recurrent:
         if turn.local or turn.rest is not None:
             return self._sweep(turn, step, read, stored, last, first)
         if turn.until:
-            self._body.assign(last, apply("_recur_until", *self._steps(turn, step, first)))
+            self._body.assign(last, self._if_due(turn, apply("_recur_until", *self._steps(turn, step, first))))
             return {}
         each = self._names.fresh_global("each")
         run = apply("_recur", *self._steps(turn, step, first), *_places_given(turn, read))
-        self._body.unpack([last, each], run)
+        self._body.unpack([last, each], self._if_due(turn, run))
         return {key: Item(Name(each), k) for k, key in enumerate(read)}
+
+    def _if_due(self, turn: Turn, run: Node) -> Node:
+        """What a recurrence gives, which runs only if it is due."""
+        if turn.asked is None:
+            return run
+        return apply("_only_if", Infix(Name(self._spelled[turn.asked]), ">", integer(0)), Lambda((), run))
 
     def _steps(self, turn: Turn, step: str, first: Node) -> tuple[Node, ...]:
         return Name(step), first, self._integers.node(turn.size), DTYPE

@@ -19,6 +19,7 @@ fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
 asked_first     conditions that steps ask before they compute a sum
+due             recurrences in steps that need not run unless a condition holds
 guards          implied conditions that compare sizes or hide a corner
 needless_guards brackets that keep extrema from being empty, where nobody reads them if they are
 check           whether a plan is well formed, and if not, why

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function, Parameter, derived, taken_names, unused_name
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, relations, substitute
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, relations, substitute
 from tensorlang.language.types import R, array
 from tensorlang.lowering.plan.choices_before import chosen_before
+from tensorlang.lowering.plan.due import Due, common, due, known_outside, read_under, where_due, zero_unless
 from tensorlang.lowering.plan.in_step import in_steps
 from tensorlang.lowering.plan.needless_masks import (
     Supports,
@@ -41,6 +43,8 @@ from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import apart, has_recurrences, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
+    Addend,
+    Addition,
     Application,
     Constant,
     Contraction,
@@ -58,6 +62,7 @@ from tensorlang.normal.ssa import (
     live,
     looked_up,
     needs,
+    operands,
     output_list,
     predicates,
     selections,
@@ -129,6 +134,9 @@ class _Staging:
         self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
         self.needed = self._needed()
         self.order = self._order()
+        self.due: dict[int, Addition] = {} if windows else self._due()
+        added = dict.fromkeys(x for asked in self.due.values() for x in (*operands(asked), asked))
+        self.s = replace(self.s, statements=tuple(dict.fromkeys((*self.s.statements, *added))))
         self.sweeps: dict[int, Sweep] = {}
         for k in self.order if windows else ():
             sweep = self._sweep(k)
@@ -241,6 +249,30 @@ class _Staging:
             order.append(next(k for k in range(len(self.loops)) if k not in order and self.needed[k] <= set(order)))
         return order
 
+    def _due(self) -> dict[int, Addition]:
+        """The truth values, as numbers, of conditions without which recurrences give nothing but zeros."""
+        found: dict[int, Addition] = {}
+        results = {k: [x for v, x in self.inputs.items() if self.given[v][0] == k] for k in self.order}
+        read: dict[Statement, Due] = dict.fromkeys(output_list(self.outputs), frozenset())
+        wanted: dict[int, Due] = {}
+        for k in reversed(self.order):
+            under = read_under(self.s.statements, read)
+            wanted[k] = common(under[x] for x in results[k])
+            read.update((x, common([read.get(x), wanted[k]])) for x in self.read[k])
+        given: dict[Statement, Due] = {}
+        for k in self.order:
+            loop = self.loops[k]
+            if isinstance(loop, Loop):
+                asked = due(loop, self.read[k], zero_unless(self.s.statements, given))
+                asked = None if asked is None else asked | (wanted[k] or frozenset())
+                given.update((x, asked) for x in results[k])
+                if asked:
+                    p = conjunction(sorted(asked, key=str))
+                    known = known_outside(loop, self.read[k], self.s.statements)
+                    self.loops[k] = Loop(loop.size, where_due(loop, asked, known), loop.inits, loop.frees)
+                    found[k] = Addition((Addend(1, p, Constant(Fraction(1), ())),), ())
+        return found
+
     def _sequences(self, k: int) -> list[Input]:
         """The states of a recurrence over the time."""
         own = (v for v, (own, _, word) in self.given.items() if own == k and word in ("scan", "prescan"))
@@ -323,7 +355,8 @@ class _Staging:
         names = dict(
             zip(self.read[k], [*(v.name for v in loop.step.states), *(v.name for v in loop.step.frees)], strict=True)
         )
-        return {x: names[x] for x in (*self.read[k][:count], *frees)}
+        asked = {self.due[k]: "due"} if k in self.due else {}
+        return {x: names[x] for x in (*self.read[k][:count], *frees)} | asked
 
     def _rest_needs(self, k: int) -> list[Statement]:
         """The statements of the program that those in windows read."""
@@ -433,6 +466,8 @@ class _Staging:
             self._rest(k, sweep, passed) if sweep is not None else None,
             until is not None,
             chosen,
+            self.due[k].terms[0].pred if k in self.due else TRUE,
+            _array(passed, self.due[k]) if k in self.due else None,
         )
 
     def _is_stored(self, k: int, v: Var) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, IndexArray
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Routine, Var
+from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.lowering.plan.windows import TimeAxis
 
 
@@ -49,7 +50,8 @@ class Turn:
     that are made, each with the place of a state and whether it is its fold, scan, prescan or states. Steps read the
     element of each of the sequences `local` at their own time, which runs backwards if `turned`. Only `stored` ones of
     the states over the time are read outside of windows. With `until`, the step has a further value: 1 if all states
-    stay the same from then on, and else 0. Those of `gives` that are `chosen` have the elements of index arrays.
+    stay the same from then on, and else 0. It need not run unless the condition `due` holds, of which `asked` is the
+    truth value as a number. Those of `gives` that are `chosen` have the elements of index arrays.
     """
 
     size: Affine
@@ -66,6 +68,8 @@ class Turn:
     rest: Rest | None = None
     until: bool = False
     chosen: Mapping[Var, IndexArray] = field(default_factory=dict)
+    due: Predicate = TRUE
+    asked: Var | None = None
 
     @property
     def reads(self) -> tuple[Var, ...]:

@@ -11,9 +11,10 @@ def _if(holds, x):
 
 
 def _only_if(holds, compute):
-    """What compute() gives if `holds`, and else zeros: it is computed only then."""
+    """What compute() gives, arrays in tuples, if `holds`, and else zeros: it is computed only then."""
     made = jax.eval_shape(compute)
-    return lax.cond(holds, lambda: jnp.asarray(compute(), made.dtype), lambda: jnp.zeros(made.shape, made.dtype))
+    given = lambda: jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), compute(), made)
+    return lax.cond(holds, given, lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), made))
 
 
 def _if_finite(x, selected):

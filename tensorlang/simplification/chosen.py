@@ -7,13 +7,15 @@ An element of K fulfils the condition under which it was chosen, wherever K's gu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.predicates import (
     TRUE,
+    And,
     Equal,
     Exists,
+    Or,
     Predicate,
     conjunction,
     conjuncts,
@@ -59,6 +61,20 @@ def without_chosen_conditions(s: SSA) -> SSA:
     for x in s.statements:
         new[x] = _shortened(with_operands(x, new), defined)
     return renewed(s, new)
+
+
+def certainly_read(p: Predicate) -> Iterator[Lookup]:
+    """The elements that `p` looks up wherever it holds, rather than in some of its cases."""
+    match p:
+        case Or():
+            return
+        case And(parts):
+            for q in parts:
+                yield from certainly_read(q)
+        case Exists(_, _, body):
+            yield from certainly_read(body)
+        case _:
+            yield from lookups(p)
 
 
 def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:

@@ -56,7 +56,7 @@ from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
 from tensorlang.simplification.asked import Outcomes
-from tensorlang.simplification.chosen import what_was_chosen
+from tensorlang.simplification.chosen import certainly_read, what_was_chosen
 from tensorlang.simplification.compact_choices import Element, looking_up
 from tensorlang.simplification.supports import common, telling
 from tensorlang.simplification.thin import thin_unions
@@ -191,7 +191,8 @@ def _reads(
             return [(left, guard), (right, guard)]
         case Contraction():
             known = x.pattern.outer.keys() | x.pattern.inner.keys()  # but not indices bound in the predicate
-            seen = (a for a in lookups(x.pred) if a.array in defined and known.issuperset(atom_affine(a).indices))
+            read = certainly_read(x.pred)
+            seen = (a for a in read if a.array in defined and known.issuperset(atom_affine(a).indices))
             chosen = (q for a in seen for q in what_was_chosen(a, defined[a.array]))
             return list(zip(x.factors, _shadows(x.pattern, conjunction([where, *chosen])), strict=True))
 

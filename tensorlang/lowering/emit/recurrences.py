@@ -24,10 +24,7 @@ from tensorlang.lowering.arrays.ir import (
     Name,
     Node,
     Return,
-    Slice,
-    Subscript,
     Text,
-    Transpose,
     Tuple,
 )
 from tensorlang.lowering.arrays.names import Names
@@ -39,6 +36,15 @@ from tensorlang.lowering.arrays.values import apply, integer, tuple_of
 from tensorlang.lowering.arrays.work import BYTES, IN_SINGLE, Work
 from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.module import IMPORTS, Source, WrittenFunction, assembled, source_of
+from tensorlang.lowering.emit.turns import (
+    Given,
+    is_chosen,
+    makes,
+    outputs_read,
+    places_given,
+    reversed_if,
+    with_axis_at,
+)
 from tensorlang.lowering.explain import Explained
 from tensorlang.lowering.plan.recurrences import staged
 from tensorlang.lowering.plan.stages import Called, Rest, Stage, Staged, Turn
@@ -46,9 +52,6 @@ from tensorlang.lowering.plan.windows import WINDOW
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.simplification import simplify
 from tensorlang.surface.inline import opened
-
-Given = tuple[int, str]
-"""An output of a step: the state in which place, after the step, a "scan", or before it, a "prescan"."""
 
 Repeat = Callable[[Repeated], Iterable[Repeated]]
 """How often the work of a part is done."""
@@ -297,7 +300,7 @@ class Recurrent:
     def _turn(self, turn: Turn) -> None:
         keeps = self._store != "needed" and bool(turn.again)
         stored = turn.stored if keeps else turn.stored | turn.again
-        read = _given(turn, stored, keeps)
+        read = outputs_read(turn, stored, keeps)
         step = self._step(turn, read)
         first = tuple_of(self._values(turn.inits[k] for k in turn.carried))
         last = self._names.fresh_global("last")
@@ -397,7 +400,7 @@ class Recurrent:
             self._body.assign(last, self._if_due(turn, apply("_recur_until", *self._steps(turn, step, first))))
             return {}
         each = self._names.fresh_global("each")
-        run = apply("_recur", *self._steps(turn, step, first), *_places_given(turn, read))
+        run = apply("_recur", *self._steps(turn, step, first), *places_given(turn, read))
         self._body.unpack([last, each], self._if_due(turn, run))
         return {key: Item(Name(each), k) for k, key in enumerate(read)}
 
@@ -439,7 +442,7 @@ class Recurrent:
             own = {v: values[read.index((p, w))] for v, p, w in turn.gives if (p, w) in read}
             inside: dict[Parameter, str] = {v: own[w] if w in own else spelled[w] for w, v in turn.rest.windows.items()}
             sums, rows = self._window(turn, turn.rest, body, {**inside, turn.rest.start: start}, length)
-        wanted = [key for key in read if any(_makes(p, w, key, read) for v, p, w in turn.gives if v in stored)]
+        wanted = [key for key in read if any(makes(p, w, key, read) for v, p, w in turn.gives if v in stored)]
         rows += [Name(values[read.index(key)]) for key in wanted]
         body.give(tuple_of((tuple_of(sums), tuple_of(rows))))
         self._body.statements.append(Define(rest, (start, length, *windows, *values), body))
@@ -449,10 +452,10 @@ class Recurrent:
         arrays, kept = tuple_of(self._values(whole)), names_of(groups)
         turned = Name(str(turn.turned))
         size = self._integers.node(turn.size)
-        given = _places_given(turn, read)
+        given = places_given(turn, read)
         if given:
             count = len(rows) - len(wanted)
-            given.append(tuple_of(integer(k) for k, key in enumerate(wanted, count) if _is_chosen(turn, key)))
+            given.append(tuple_of(integer(k) for k, key in enumerate(wanted, count) if is_chosen(turn, key)))
         run = apply("_sweep", Name(step), Name(rest), local, first, arrays, kept, size, turned, DTYPE, *given)
         self._body.unpack([last, added, listed], run)
         count = 0
@@ -461,9 +464,9 @@ class Recurrent:
                 self._body.assign(self._named(v), Item(Name(added), k))
             count = len(turn.rest.rows)
             for k, (v, along) in enumerate(zip(turn.rest.rows, turn.rest.along, strict=True)):
-                row = _turned(Item(Name(listed), k), along.turned)
-                self._body.assign(self._named(v), _moved(row, 0, along.axis, len(shape(v.type)[0])))
-        return {key: _turned(Item(Name(listed), k), turn.turned) for k, key in enumerate(wanted, count)}
+                row = reversed_if(Item(Name(listed), k), along.turned)
+                self._body.assign(self._named(v), with_axis_at(row, 0, along.axis, len(shape(v.type)[0])))
+        return {key: reversed_if(Item(Name(listed), k), turn.turned) for k, key in enumerate(wanted, count)}
 
     def _window(
         self, turn: Turn, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
@@ -475,51 +478,7 @@ class Recurrent:
         found = self._part(rest.function, body, fresh, called, inside, repeat=repeat, window=length)
         count = len(rest.sums)
         rows = [
-            _moved(x, along.axis, 0, len(shape(v.type)[0]))
+            with_axis_at(x, along.axis, 0, len(shape(v.type)[0]))
             for x, v, along in zip(found[count:], rest.rows, rest.along, strict=True)
         ]
         return list(found[:count]), rows
-
-
-def _given(turn: Turn, stored: frozenset[Var], keeps: bool) -> list[Given]:
-    """The outputs of steps that are wanted."""
-    words: dict[int, set[str]] = {}
-    windows = turn.rest.windows if turn.rest is not None else {}
-    for v, place, word in turn.gives:
-        if v in stored or v in windows or (keeps and v in turn.again):
-            words.setdefault(place, set()).add(word)
-    in_windows = {(place, word) for v, place, word in turn.gives if v in windows or (keeps and v in turn.again)}
-    after = [k for k in words if words[k] & {"scan", "states"}]
-    # states before steps are a copy of those after, where both are stored
-    copied = {place for v, place, word in turn.gives if v in stored and word in ("scan", "states")}
-    before = [k for k in words if "prescan" in words[k] and (k not in copied or (k, "prescan") in in_windows)]
-    return [*((k, "scan") for k in after), *((k, "prescan") for k in before)]
-
-
-def _is_chosen(turn: Turn, key: Given) -> bool:
-    """Whether this output of steps has places."""
-    return any((place, word) == key and v in turn.chosen for v, place, word in turn.gives)
-
-
-def _places_given(turn: Turn, read: Sequence[Given]) -> list[Node]:
-    """Which of these outputs of steps are places, if any is."""
-    found = [integer(k) for k, key in enumerate(read) if _is_chosen(turn, key)]
-    return [tuple_of(found)] if found else []
-
-
-def _makes(place: int, word: str, key: Given, read: Sequence[Given]) -> bool:
-    """Whether the array `word` of the state in this place is made of the output `key` of steps."""
-    if key[0] != place:
-        return False
-    return word == key[1] or (word, key[1]) == ("states", "scan") or (word == "prescan" and (place, word) not in read)
-
-
-def _turned(x: Node, is_turned: bool) -> Node:
-    return Subscript(x, (Slice(step=-1),)) if is_turned else x
-
-
-def _moved(x: Node, axis: int, to: int, rank: int) -> Node:
-    """`x`, of that rank, with this axis moved to the place `to`."""
-    places = [k for k in range(rank) if k != axis]
-    places.insert(to, axis)
-    return x if axis == to else Transpose(x, tuple(places))

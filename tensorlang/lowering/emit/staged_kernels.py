@@ -19,8 +19,9 @@ from tensorlang.lowering.emit.helpers import HELPERS
 from tensorlang.lowering.emit.kernels import Emit, KernelSource, MadeBy, step_name
 from tensorlang.lowering.emit.module import IMPORTS, Source, WrittenFunction, assembled
 from tensorlang.lowering.emit.python import lines, modules_in
-from tensorlang.lowering.emit.recurrences import Given, Recurrent, once
+from tensorlang.lowering.emit.recurrences import Recurrent, once
 from tensorlang.lowering.emit.shared import share
+from tensorlang.lowering.emit.turns import Given
 from tensorlang.lowering.kernels.ir import Plain, Recurrence, TileAxis
 from tensorlang.lowering.kernels.operands import Array
 from tensorlang.lowering.kernels.staged import StagedKernels

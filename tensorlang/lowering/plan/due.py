@@ -28,6 +28,7 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     States,
+    Whole,
     operands,
 )
 from tensorlang.normal.tidy import with_operands, with_predicates
@@ -40,6 +41,36 @@ Outcomes = Mapping[Atom, Affine]
 """Truth values of a step, each as that of a statement around its recurrence."""
 
 _ALWAYS: Due = frozenset()
+
+
+def due_of_all(
+    order: Sequence[int],
+    loops: Sequence[Whole],
+    read: Sequence[Sequence[Statement]],
+    results: Mapping[int, Sequence[Statement]],
+    statements: Sequence[Statement],
+    outputs: Iterable[Statement],
+) -> dict[int, frozenset[Predicate]]:
+    """The conditions that the `loops` of a step may ask before they run, by number, for those that have any. Each comes
+    in `order` after those whose `results` it has `read`; `outputs` are the statements that others read."""
+    under: dict[Statement, Due] = dict.fromkeys(outputs, _ALWAYS)
+    wanted: dict[int, Due] = {}
+    for k in reversed(order):
+        found = read_under(statements, under)
+        wanted[k] = common(found[x] for x in results[k])
+        under.update((x, common([under.get(x), wanted[k]])) for x in read[k])
+    asked: dict[int, frozenset[Predicate]] = {}
+    given: dict[Statement, Due] = {}
+    for k in order:
+        loop = loops[k]
+        if isinstance(loop, Loop):
+            found_here = due(loop, read[k], zero_unless(statements, given))
+            if found_here is not None:
+                found_here |= wanted[k] or frozenset()
+                if found_here:
+                    asked[k] = found_here
+            given.update((x, found_here) for x in results[k])
+    return asked
 
 
 def due(loop: Loop, read: Sequence[Statement], outside: Mapping[Statement, Due]) -> Due:

@@ -21,7 +21,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, relations, substitute
 from tensorlang.language.types import R, array
 from tensorlang.lowering.plan.choices_before import chosen_before
-from tensorlang.lowering.plan.due import Due, common, due, known_outside, read_under, where_due, zero_unless
+from tensorlang.lowering.plan.due import due_of_all, known_outside, where_due
 from tensorlang.lowering.plan.in_step import in_steps
 from tensorlang.lowering.plan.needless_masks import (
     Supports,
@@ -250,27 +250,18 @@ class _Staging:
         return order
 
     def _due(self) -> dict[int, Addition]:
-        """The truth values, as numbers, of conditions without which recurrences give nothing but zeros."""
-        found: dict[int, Addition] = {}
+        """The truth values, as numbers, of conditions without which recurrences give nothing that is read. Steps of
+        these don't ask them again."""
         results = {k: [x for v, x in self.inputs.items() if self.given[v][0] == k] for k in self.order}
-        read: dict[Statement, Due] = dict.fromkeys(output_list(self.outputs), frozenset())
-        wanted: dict[int, Due] = {}
-        for k in reversed(self.order):
-            under = read_under(self.s.statements, read)
-            wanted[k] = common(under[x] for x in results[k])
-            read.update((x, common([read.get(x), wanted[k]])) for x in self.read[k])
-        given: dict[Statement, Due] = {}
-        for k in self.order:
+        asked = due_of_all(self.order, self.loops, self.read, results, self.s.statements, output_list(self.outputs))
+        found: dict[int, Addition] = {}
+        for k, conditions in asked.items():
             loop = self.loops[k]
-            if isinstance(loop, Loop):
-                asked = due(loop, self.read[k], zero_unless(self.s.statements, given))
-                asked = None if asked is None else asked | (wanted[k] or frozenset())
-                given.update((x, asked) for x in results[k])
-                if asked:
-                    p = conjunction(sorted(asked, key=str))
-                    known = known_outside(loop, self.read[k], self.s.statements)
-                    self.loops[k] = Loop(loop.size, where_due(loop, asked, known), loop.inits, loop.frees)
-                    found[k] = Addition((Addend(1, p, Constant(Fraction(1), ())),), ())
+            assert isinstance(loop, Loop)
+            known = known_outside(loop, self.read[k], self.s.statements)
+            self.loops[k] = Loop(loop.size, where_due(loop, conditions, known), loop.inits, loop.frees)
+            p = conjunction(sorted(conditions, key=str))
+            found[k] = Addition((Addend(1, p, Constant(Fraction(1), ())),), ())
         return found
 
     def _sequences(self, k: int) -> list[Input]:

@@ -61,3 +61,25 @@ def test_a_recurrence_that_ends_by_a_condition_reads_nothing_of_all_times_in_a_w
     given = benchmark.arguments(g, {"T": 2000})
     theirs = jax.grad(program.jax, (0, 1, 2))
     assert bytes_needed(tl.lower(g), *given) < 1.3 * bytes_needed(theirs, *given)
+
+
+LIKE_TIMES = {
+    "as others": "sum i:n, j:n. fold t:n with s = y[i]. if z[j] < s then tanh(s) else s",
+    "from the end": "sum i:n, j:n. fold t:n with s = y[i] until s * s < 0.05. if z[n - 1 - j] < s then tanh(y[i]) else s",
+    "both reversed": "sum i:n, j:n. fold reversed t:n with s = y[i]. if z[j] < s then tanh(y[i]) * x[t] else s",
+    "beside the time": "sum i:n. fold t:n with s = y[i]. if z[i] < z[t] then tanh(s) else s * z[i]",
+    "chosen": "let a = argmin j:n. z[j]^2 in sum i:n. fold t:n with s = y[i]. if z[a] < s then tanh(s) else s * z[a]",
+}
+"""Recurrences that compare states of an earlier one at places that are not times, though there are as many."""
+
+
+@pytest.mark.parametrize("name", LIKE_TIMES)
+def test_states_of_an_earlier_recurrence_are_compared_at_all_its_times(name: str) -> None:
+    f = tl.parse(f"f(x: [n]R, y: [n]R) = let z = scan t:n with s = 0.3. sin(s + x[t]) in {LIKE_TIMES[name]}")
+    g = tl.adjoint(f)
+    for n in (1, 2, 5, 8, 11):
+        rng = np.random.default_rng(n)
+        given = {"x": rng.normal(size=n), "y": rng.normal(size=n), "f_bar": 0.7}
+        with jax.enable_x64(True):
+            for found, wanted in zip(tl.lower(g)(**given), tl.evaluate(g, **given), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)

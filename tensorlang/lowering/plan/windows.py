@@ -147,6 +147,7 @@ class _Windows:
         self.windows: dict[Input, Var] = {}
         self.made: dict[Statement, Statement] = {}
         self.along: dict[Statement, TimeAxis] = {}
+        self.asked: set[Statement] = set()
 
     def found(self) -> Sweep | None:
         """The sweep; None if nothing is gained by one."""
@@ -311,6 +312,10 @@ class _Windows:
                 if place is None or not all(self.known(y) for y in needs(x, self.defined)):
                     continue
                 self.along[x] = place
+                if any(isinstance(y, Defining) and self.along.get(y, axis) != axis for y, axis in self._asks(x)):
+                    del self.along[x]  # it looks up choices of other times
+                    continue
+                self.asked.add(x)
             for y, place in self._asks(x):
                 is_made = self._is_repeated(y) and not isinstance(y, Input | Constant)
                 if is_made and y not in self.along and y not in depending:
@@ -353,6 +358,11 @@ class _Windows:
                     if self._as_time(found, TimeAxis(k, turned)) is time:
                         return TimeAxis(k, turned)
         return None
+
+    def _is_then(self, y: Statement, at: Sequence[Index], time: Affine | None, solved: Mapping[Atom, Affine]) -> bool:
+        """Whether `y`, which has windows and is read at these places, is read at this time."""
+        place = self.along[y]
+        return self._as_time(atom_affine(at[place.axis]).substitute(solved), place) is time
 
     def _as_time(self, a: Affine, place: TimeAxis) -> Affine:
         """The time at `a` of the axis that goes with it, and the other way round."""
@@ -416,8 +426,10 @@ class _Windows:
             case Contraction():
                 factors = []
                 here = own[place.axis] if place is not None else None
+                solved = inner_solution(x).values
+                time = self._time_in(x, solved)
                 for y, at in zip(x.factors, factor_indices(x), strict=True):
-                    if y in self.along:
+                    if y in self.along and (x not in self.asked or self._is_then(y, at, time, solved)):
                         i = Index("v")
                         here = here or i
                         along = self.along[y]
@@ -481,7 +493,7 @@ class _Windows:
 
     def _operand(self, y: Statement, place: TimeAxis, shape: tuple[Affine, ...]) -> Statement:
         """An operand that is read at the same place: its window, or a window cut out of it."""
-        if y in self.along:
+        if self.along.get(y) == place:
             return self._window(y)
         if isinstance(y, Constant):
             return Constant(y.value, shape)

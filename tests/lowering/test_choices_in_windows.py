@@ -65,7 +65,8 @@ def test_a_recurrence_that_ends_by_a_condition_reads_nothing_of_all_times_in_a_w
 
 LIKE_TIMES = {
     "as others": "sum i:n, j:n. fold t:n with s = y[i]. if z[j] < s then tanh(s) else s",
-    "from the end": "sum i:n, j:n. fold t:n with s = y[i] until s * s < 0.05. if z[n - 1 - j] < s then tanh(y[i]) else s",
+    "from the end": "sum i:n, j:n. fold t:n with s = y[i] until s * s < 0.05. "
+    "if z[n - 1 - j] < s then tanh(y[i]) else s",
     "both reversed": "sum i:n, j:n. fold reversed t:n with s = y[i]. if z[j] < s then tanh(y[i]) * x[t] else s",
     "beside the time": "sum i:n. fold t:n with s = y[i]. if z[i] < z[t] then tanh(s) else s * z[i]",
     "chosen": "let a = argmin j:n. z[j]^2 in sum i:n. fold t:n with s = y[i]. if z[a] < s then tanh(s) else s * z[a]",

@@ -101,7 +101,7 @@ def _hmm(a: Any, e: Any, p: Any) -> Any:
 
 
 def _viterbi(a: Any, e: Any, p: Any) -> Any:
-    s, _ = lax.scan(lambda s, e: (e + jnp.max(s[:, None] + a, 0), None), p, e)
+    s, _ = lax.scan(lambda s, e: (e + jnp.max(0.5 * s[:, None] + a, 0), None), p, e)
     return jnp.max(s)
 
 
@@ -315,10 +315,10 @@ PROGRAMS = (
     Recurrence(
         "Viterbi",
         "f(a: [n][n]R, e: [T][n]R, p: [n]R) = let s = fold t:T with s = p. "
-        "gen j:n. e[t, j] + max i:n. s[i] + a[i, j] in max j:n. s[j]",
+        "gen j:n. e[t, j] + max i:n. 0.5 * s[i] + a[i, j] in max j:n. s[j]",
         _viterbi,
         {"n": 64},
-        (5, 50, 500),
+        (10, 50, 250),
     ),
     Recurrence(
         "linear attention",

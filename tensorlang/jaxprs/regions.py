@@ -71,11 +71,11 @@ code writes, or saves as many operations: masks and comparisons are no operation
 LARGEST = 600
 """The most equations in a region; larger ones are left to JAX, which differentiates them quickly."""
 
-STEPS = 800
+STEPS = 650
 """The steps of work allowed for deriving a region, for each equation of JAX's gradient: about the time that JAX takes
 to trace and compile the equation."""
 
-FIRST_STEPS = 40_000
+FIRST_STEPS = 30_000
 """The additional steps for any region: about the time that JAX takes for the smallest gradient."""
 
 OPERATIONS = 100

@@ -19,6 +19,8 @@ fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
 asked_first     conditions that steps ask before they compute a sum
+windows         recurrences computed window by window of their times, with the sums of what their steps give
+slices          steps that are given elements of sequences at their own time
 due             recurrences in steps that need not run unless a condition holds
 guards          implied conditions that compare sizes or hide a corner
 needless_guards brackets that keep extrema from being empty, where nobody reads them if they are

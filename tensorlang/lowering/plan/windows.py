@@ -20,9 +20,9 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups, mapped, substitute
 from tensorlang.language.types import R, array
-from tensorlang.normal.contraction import Factor, contraction, inner_solution
+from tensorlang.lowering.plan.slices import sliced_step
+from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axes
-from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
 from tensorlang.normal.ssa import (
     Addend,
     Addition,
@@ -37,7 +37,6 @@ from tensorlang.normal.ssa import (
     Map,
     Selection,
     Statement,
-    States,
     comparison,
     factor_indices,
     integers,
@@ -50,7 +49,7 @@ from tensorlang.normal.ssa import (
     selection,
     summed_indices,
 )
-from tensorlang.normal.tidy import is_index_only, with_operands
+from tensorlang.normal.tidy import is_index_only
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplification.thin import indices_in, leaves_few
@@ -151,7 +150,8 @@ class _Windows:
 
     def found(self) -> Sweep | None:
         """The sweep; None if nothing is gained by one."""
-        step, frees, local, slices, self.turned = self._step()
+        now = sliced_step(self.loop, self.frees, self.earlier, self.turned)
+        self.turned = now.turned
         self.along.update((x, TimeAxis(0, self.turned)) for x in self.own)
         self.along.update((x, TimeAxis(0, False)) for x in self.earlier)
         depending: set[Statement] = set(self.own)
@@ -176,14 +176,14 @@ class _Windows:
         # what is read outside of windows is wanted for all times; what only moves elements is moved by its readers, few
         # elements of many places are computed by them, and truth values are not passed on
         inside = {*rest, *sums}
-        wanted = {*self.outside, *self.loop.inits, *frees}
+        wanted = {*self.outside, *self.loop.inits, *now.frees}
         for x in reversed(self.statements):
             if x in wanted and ((self._is_repeated(x) and not self._is_turned(x)) or _is_thin(x)):
                 inside.discard(x)
             if x not in inside:
                 wanted.update(needs(x, self.defined))
         rows = [x for x in rest if x in wanted and x in inside]
-        if not (sums or rows or local):
+        if not (sums or rows or now.local):
             return None
         self._ask_along({*sums, *(x for x in rest if x in inside)}, depending)
         self._windows_of(*sums, *rows)
@@ -193,63 +193,16 @@ class _Windows:
             self.loop,
             self.turned,
             self.start,
-            step,
-            frees,
-            local,
-            slices,
+            now.step,
+            now.frees,
+            now.local,
+            now.slices,
             self.windows,
             parts,
             windows,
             self.along,
             frozenset(inside),
             tuple(x for x in self.made.values() if isinstance(x, Defining)),
-        )
-
-    # the step
-
-    def _step(self) -> tuple[LoopStep, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
-        """The step that reads slices, its other frees, and whether it reads them against the time."""
-        step = self.loop.step
-        program = step_ssa(step)
-        now = atom_affine(Lookup(step.time, ()))
-        last = self.loop.size - 1 - now
-        at: dict[Statement, set[Affine | None]] = {}
-        earlier: dict[Statement, Statement] = {
-            Input(v, (), x.shape): x for v, x in zip(step.frees, self.frees, strict=True) if x in set(self.earlier)
-        }
-        for y in program.statements:
-            for k, x in enumerate(operands(y)):
-                if x in earlier:
-                    at.setdefault(x, set()).add(_first_place(y, k))
-        for x in step.outputs:
-            if x in earlier:
-                at.setdefault(x, set()).add(None)
-        turned = self.turned or any(places == {last} for places in at.values())
-        when = last if turned else now
-        sliced = {x: earlier[x] for x, places in at.items() if places == {when}}
-        if not sliced:
-            return step, self.frees, (), (), turned
-        new: dict[Statement, Statement] = {}
-        names = {Input(v, (), x.shape): v.name for v, x in zip(step.frees, self.frees, strict=True)}
-        slices = {x: Input(Var(names[x], array(x.shape[1:], R)), (), x.shape[1:]) for x in names if x in sliced}
-        for y in program.statements:
-            new[y] = _sliced(y, slices, new)
-        kept = [(v, x) for v, x in zip(step.frees, self.frees, strict=True) if Input(v, (), x.shape) not in sliced]
-        frees = tuple(v for v, _ in kept)
-        variables = tuple(x.param for x in slices.values())
-        again = made_step(
-            step.states,
-            (*frees, *variables),
-            step.time,
-            [new[x] for x in step.outputs],
-            choices_of(new.values()),
-        )
-        return (
-            again,
-            tuple(x for _, x in kept),
-            tuple(y for y in (sliced[x] for x in slices) if isinstance(y, Input)),
-            again.frees[len(kept) :],
-            turned,
         )
 
     # where the time is
@@ -519,14 +472,6 @@ class _Windows:
 SUM = "sum"
 
 
-def _first_place(y: Statement, k: int) -> Affine | None:
-    """The place along the first axis at which `y` reads its k-th operand, if it is one."""
-    if not isinstance(y, Contraction) or isinstance(y, States):
-        return None
-    i = factor_indices(y)[k][0]
-    return inner_solution(y).values.get(i)
-
-
 def _is_thin(x: Statement) -> bool:
     """Whether conditions leave few elements of an array of several axes."""
     if not isinstance(x, Contraction) or len(x.shape) < 2:
@@ -534,22 +479,3 @@ def _is_thin(x: Statement) -> bool:
     ranges = own_ranges(x)
     known = conjuncts(substitute(x.pattern.pred, inner_solution(x).values))
     return leaves_few((q for q in known if ranges.keys() >= set(indices_in(q))), ranges, ranges)
-
-
-def _sliced(y: Statement, slices: Mapping[Input, Input], new: Mapping[Statement, Statement]) -> Statement:
-    """`y`, which reads `slices` instead of elements of arrays."""
-    if isinstance(y, Input) and y in slices:
-        return slices[y]
-    if not isinstance(y, Contraction) or not any(x in slices for x in y.factors):
-        return with_operands(y, new)
-    solved = inner_solution(y).values
-    factors: list[Factor] = []
-    moved: dict[Atom, Affine] = {}
-    for x, at in zip(y.factors, factor_indices(y), strict=True):
-        if isinstance(x, Input) and x in slices:
-            moved[at[0]] = solved[at[0]]
-            factors.append((slices[x], at[1:]))
-        else:
-            factors.append((new[x], at))
-    summed = dict(zip(summed_indices(y), y.summed, strict=True))
-    return contraction(y.shape, own_indices(y), factors, summed, substitute(y.pattern.pred, moved))

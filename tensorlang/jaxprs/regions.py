@@ -75,13 +75,13 @@ STEPS = 650
 """The steps of work allowed for deriving a region, for each equation of JAX's gradient: about the time that JAX takes
 to trace and compile the equation."""
 
-FIRST_STEPS = 30_000
+FIRST_STEPS = 40_000
 """The additional steps for any region: about the time that JAX takes for the smallest gradient."""
 
 OPERATIONS = 100
 """The operations of JAX's gradient that allow one further step, which is paid back after some hundreds of runs."""
 
-OUTSIDE_PRODUCTS = 25
+OUTSIDE_PRODUCTS = 15
 """The same for operations outside of matrix products, which take longer."""
 
 PATIENCE = 10_000_000

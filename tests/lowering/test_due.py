@@ -61,7 +61,7 @@ def inner(f: tl.Function) -> Iterator[Turn]:
     """The recurrences in steps."""
     for part in staged(f).parts:
         if isinstance(part, Turn):
-            yield from (turn for turn in staged(part.step, windows=False).parts if isinstance(turn, Turn))
+            yield from (turn for turn in staged(part.step, windows=False, in_step=True).parts if isinstance(turn, Turn))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -73,6 +73,7 @@ def test_steps_give_the_places(name: str) -> None:
     g = adjoint(name)
     turns = [part for part in staged(g).parts if isinstance(part, Turn)]
     assert any(turn.chosen for turn in turns)
+    assert not any(turn.chosen for turn in staged(g, chooses=False).parts if isinstance(turn, Turn))  # for kernels
     for store in ("states", "sqrt", "log"):  # these promise what they keep, and compute the rest again
         assert not any(turn.chosen for turn in staged(g, store=store).parts if isinstance(turn, Turn))
 

@@ -134,7 +134,7 @@ class Recurrent:
         self.sizes = {name: size for size, name in self._sizes.items()}
         # steps are small, so that windows cost more than they gain, and they read values that need not be finite
         self._in_step = in_step
-        for part in (parts or staged(f, windows=not in_step, strict=strict or in_step, store=store)).parts:
+        for part in (parts or staged(f, not in_step, strict or in_step, store, in_step)).parts:
             match part:
                 case Stage():
                     self._stage(part)

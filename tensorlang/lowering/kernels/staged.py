@@ -53,7 +53,7 @@ class StagedKernels:
 def staged_kernels(f: Function, tiling: Tiling, store: str, counted: Counted) -> StagedKernels:
     """The parts of `f`, which is simplified, for sizes of at least 1, as a target has them; recurrences keep of their
     steps what `store` says. What takes more than `counted` says of the same as `jax.numpy` is left to that."""
-    parts = staged(f, windows=store != "needed", store=store)
+    parts = staged(f, windows=store != "needed", store=store, chooses=False)
     programs = {part: program(part.function, tiling, counted) for part in parts.parts if isinstance(part, Stage)}
     turns = [part for part in parts.parts if isinstance(part, Turn)]
     return StagedKernels(parts, programs, {turn: _over_time(turn, tiling, counted) for turn in turns})

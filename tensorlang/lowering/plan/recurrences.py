@@ -73,10 +73,19 @@ from tensorlang.simplification.read_back import read_back
 from tensorlang.simplification.recurrences import tidy_recurrences
 
 
-def staged(f: Function, windows: bool = True, strict: bool = False, store: str = "needed") -> Staged:
-    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times.
+def staged(
+    f: Function,
+    windows: bool = True,
+    strict: bool = False,
+    store: str = "needed",
+    in_step: bool = False,
+    chooses: bool = True,
+) -> Staged:
+    """The stages and turns of `f`, a simplified program, which is a step of another one if `in_step`; with `windows`,
+    turns go window by window of their times.
 
-    If `strict`, what brackets hide has no influence, even if it is nan or inf.
+    If `strict`, what brackets hide has no influence, even if it is nan or inf. Unless `chooses`, no step gives places
+    that it chooses.
     """
     s = thinner(normal_ssa(f), store)
     s, supports = (s, {}) if strict else without_needless_masks(s)
@@ -85,7 +94,7 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
         return Staged(f, (Stage(derived(read_back(s), f) if has_recurrences(f) else f, ()),))
     given = {x.param: place for x, place in d.given.items()}
     known = {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
-    return _Staging(f, d.s, d.loops, given, windows, known, store == "needed").result()
+    return _Staging(f, d.s, d.loops, given, windows, known, in_step, chooses and store == "needed").result()
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
@@ -117,7 +126,8 @@ class _Staging:
         given: dict[Var, tuple[int, int, str]],
         windows: bool,
         supports: Mapping[int, Supports],
-        choosing: bool,
+        in_step: bool,
+        chooses: bool,
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.loops, self.given = f, list(loops), given
@@ -129,12 +139,12 @@ class _Staging:
         self.taken = taken_names(f) | {v.name for v in given}
         self.made: dict[Var, ChoiceOfSteps] = {}
         self.chosen: dict[int, tuple[Selection, ...]] = {}
-        self.s = self._with_choices_before(self._with_choices_of_steps(s) if choosing else s)
+        self.s = self._with_choices_before(self._with_choices_of_steps(s) if chooses else s)
         self.defined = selections(self.s.statements)
         self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
         self.needed = self._needed()
         self.order = self._order()
-        self.due: dict[int, Addition] = {} if windows else self._due()
+        self.due: dict[int, Addition] = self._due() if in_step else {}
         added = dict.fromkeys(x for asked in self.due.values() for x in (*operands(asked), asked))
         self.s = replace(self.s, statements=tuple(dict.fromkeys((*self.s.statements, *added))))
         self.sweeps: dict[int, Sweep] = {}

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
-from tensorlang.language.predicates import FALSE, Predicate, conjunction, equal, exists, lookups, substitute
+from tensorlang.language.predicates import FALSE, Predicate, conjunction, equal, exists, substitute
 from tensorlang.normal.contraction import folded
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import Addend, Addition, Constant, Contraction, Selection, Statement, own_indices
 from tensorlang.sets.encode import alpha_normal
 from tensorlang.sets.solve import Ranges, project, simplify_in
-from tensorlang.simplification.chosen import what_was_chosen, where_chosen
+from tensorlang.simplification.chosen import certainly_read, what_was_chosen, where_chosen
 from tensorlang.simplification.dependence import Dependence
 from tensorlang.simplification.equalities import Equalities
 from tensorlang.simplification.summation import ProductSum, Scheme, inlined, scheme
@@ -137,7 +137,7 @@ class Multiplied:
 
     def _chosen_in(self, x: Scheme, read: list[Affine]) -> tuple[list[Predicate], Places]:
         """The conditions under which the elements that `x` looks up were chosen, and a replacement for each of them."""
-        found = dict.fromkeys([*lookups(x.pred), *(lookup for a in read for lookup in a.lookups)])
+        found = dict.fromkeys([*certainly_read(x.pred), *(lookup for a in read for lookup in a.lookups)])
         known = Equalities(x.pred, x.ranges, x.ranges)
         facts: list[Predicate] = []
         values: Places = {}

@@ -41,6 +41,9 @@ DUE = {
 
 ALWAYS = {
     "added": "fold t:T with s = h. gen i:n. [t = 0] * s[i] + (fold q:n with r = u[t]. sin(r) + W[q, i])",
+    "from zero": """fold t:T with s = h. let a = fold q:n with r = gen i:n. 0. (gen i:n. cos(r[i]) + s[i]) in
+      let b = fold q:n with r = (a, gen i:n. [0 < u[t]] * s[i]).
+        (gen i:n. sin(fst(r)[i]), gen i:n. fst(r)[i] * snd(r)[i]) in gen i:n. fst(b)[i] + snd(b)[i]""",
     "at some places": "fold t:T with s = h. gen i:n. s[i] + [i < t] * (fold q:n with r = u[t]. sin(r) + W[q, i])",
 }
 

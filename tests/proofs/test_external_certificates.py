@@ -253,7 +253,7 @@ FORGED = (
     (7, "gen i:n. s3[T - r, i], fst(bar)", "gen i:n. s3[T - r - 1, i], fst(bar)"),
     (7, "gen i:n. s3[T - r, i], fst(bar)", "gen i:n. [r != 50] * s3[T - r, i], fst(bar)"),
     (7, "snd(bar[k + 1])", "snd(bar[k])"),
-    (8, "gen i:m. fst(s_v0[T - r])[i], fst(bar)", "gen i:m. fst(s_v0[T - r - 1])[i], fst(bar)"),
+    (8, "gen i:m. fst(s_v[T - r])[i], fst(bar)", "gen i:m. fst(s_v[T - r - 1])[i], fst(bar)"),
     (8, "B, gen i:n. snd(s_v0[T - r])", "B, gen i:n. snd(s_v0[T - r - 1])"),
     (9, "snd(s_v0[T - r])[i],", "snd(s_v0[T - r - 1])[i],"),
 )

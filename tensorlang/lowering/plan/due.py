@@ -83,7 +83,7 @@ def due(loop: Loop, read: Sequence[Statement], outside: Mapping[Statement, Due])
         Input(v, (), x.shape): outside.get(x, _ALWAYS) for v, x in zip(step.frees, read[count:], strict=True)
     }
     known = known_outside(loop, read, outside)
-    while found:
+    while found is None or found:  # zeros at first need not stay so
         states: dict[Statement, Due] = {Input(v, (), shape(v.type)[0]): found for v in step.states}
         made = zero_unless(program.statements, {**frees, **states}, known)
         left = common([found, *(made.get(x, _ALWAYS) for x in step.outputs)])
